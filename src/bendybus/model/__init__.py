@@ -1,0 +1,1 @@
+"""What messaging means: values and rules, without I/O, clock or chance."""

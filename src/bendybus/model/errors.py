@@ -1,0 +1,266 @@
+"""Every refusal the broker can give, one class each, with a code that never changes.
+
+Two families, because two audiences read them:
+
+1. `BusError`: a client's request was refused. The edges turn it into an AMQP condition
+   (`server/translate.py`) or an HTTP answer (`http/problems.py`), by one table each.
+2. `StartRefused`: the broker will not start. The command line prints it as one line.
+
+Codes are part of the interface: docs/errors.md lists all of them, and a test keeps it so.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, TypeVar
+
+Refusal = TypeVar("Refusal", bound=Exception)
+
+
+class BusError(Exception):
+    """A request was refused; nothing it asked for was done unless the subclass says otherwise."""
+
+    code: ClassVar[str] = "bus-error"
+    is_retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class EntityNotFound(BusError):
+    """No queue, topic or subscription has that name."""
+
+    code = "entity-not-found"
+
+    @classmethod
+    def named(cls, resource: str) -> "EntityNotFound":
+        """Make the refusal with the text by which the JavaScript and Java clients recognise it."""
+        return cls(
+            f"The messaging entity '{resource}' could not be found."
+            " To know more visit https://aka.ms/sbResourceMgrExceptions."
+        )
+
+
+class EntityExists(BusError):
+    """An entity of that name is there already."""
+
+    code = "entity-exists"
+
+
+class EntityDisabled(BusError):
+    """The entity's status forbids this direction."""
+
+    code = "entity-disabled"
+
+
+class MessageLockLost(BusError):
+    """The lock on the message ended, or was never this token's."""
+
+    code = "message-lock-lost"
+
+
+class SessionLockLost(BusError):
+    """The lock on the session ended."""
+
+    code = "session-lock-lost"
+
+
+class SessionCannotBeLocked(BusError):
+    """Another receiver holds the session."""
+
+    code = "session-cannot-be-locked"
+
+
+class MessageNotFound(BusError):
+    """No message answers to that sequence number."""
+
+    code = "message-not-found"
+
+
+class MessageTooLarge(BusError):
+    """The message, or a batch of them, exceeds the entity's limit."""
+
+    code = "message-too-large"
+
+
+class MessageDamaged(BusError):
+    """The stored bytes no longer match their checksum; they are never delivered as good."""
+
+    code = "message-damaged"
+
+
+class QuotaExceeded(BusError):
+    """The entity or the namespace is full."""
+
+    code = "quota-exceeded"
+
+
+class InvalidOperation(BusError):
+    """The request contradicts itself or the entity: allowed for nobody, however often retried."""
+
+    code = "invalid-operation"
+
+
+class ArgumentInvalid(BusError):
+    """A value of the request is malformed; `argument` names it where that is known."""
+
+    code = "argument-invalid"
+
+    def __init__(self, message: str, *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
+
+
+class ArgumentOutOfRange(ArgumentInvalid):
+    """A value of the request is well formed but outside its bounds."""
+
+    code = "argument-out-of-range"
+
+
+class NotImplementedYet(BusError):
+    """The operation belongs to the protocol, but this version does not serve it."""
+
+    code = "not-implemented"
+
+
+class AuthenticationFailed(BusError):
+    """The token proves nothing: wrong signature, unknown rule, expired or for something else."""
+
+    code = "authentication-failed"
+
+
+class TokenMalformed(AuthenticationFailed):
+    """The text is not a token at all. Apart, because `$cbs` answers 400 to it and not 401."""
+
+    code = "token-malformed"
+
+
+class Unauthorized(BusError):
+    """The caller is known but lacks the right."""
+
+    code = "unauthorized"
+
+    @classmethod
+    def missing(cls, right: str, resource: str) -> "Unauthorized":
+        """Make the refusal for a right (`Send`, `Listen`, `Manage`) in the service's own words."""
+        return cls(
+            f"Unauthorized access. '{right}' claim(s) are required to perform this operation."
+            f" Resource: '{resource}'."
+        )
+
+
+class ServerBusy(BusError):
+    """A bound of the broker was reached; trying again later will help."""
+
+    code = "server-busy"
+    is_retryable = True
+
+
+class OperationTimeout(BusError):
+    """The time the client allowed ran out."""
+
+    code = "operation-timeout"
+    is_retryable = True
+
+
+class StoreUnavailable(BusError):
+    """The store that the request needs is offline. Nothing was written."""
+
+    code = "store-unavailable"
+    is_retryable = True
+
+    def __init__(
+        self, store: int, reason: str, *, entity: str | None = None, fragment: int | None = None
+    ) -> None:
+        place = "" if fragment is None else f", which holds fragment {fragment} of '{entity}',"
+        super().__init__(f"Messaging store {store}{place} is unavailable: {reason}.")
+        self.store = store
+        self.reason = reason
+        self.entity = entity
+        self.fragment = fragment
+
+
+class StoreFailed(BusError):
+    """The store failed during the write, so whether it was kept is unknown.
+
+    Unlike `StoreUnavailable` the request must not be moved to another store: it could then
+    exist twice. The client decides, as it would after a lost connection.
+    """
+
+    code = "store-failed"
+    is_retryable = True
+
+    def __init__(self, store: int, reason: str) -> None:
+        super().__init__(f"Messaging store {store} failed while writing: {reason}.")
+        self.store = store
+        self.reason = reason
+
+
+class StoreNotFound(BusError):
+    """There is no messaging store of that number."""
+
+    code = "store-not-found"
+
+
+class MessagingInternal(BusError):
+    """A defect of the broker, caught at the edge."""
+
+    code = "internal-error"
+    is_retryable = True
+
+
+class StartRefused(Exception):
+    """The broker will not start; the text says why and what to do."""
+
+    code: ClassVar[str] = "start-refused"
+
+
+class SettingInvalid(StartRefused):
+    """An option, environment variable or setting of the file has a value we cannot use."""
+
+    code = "setting-invalid"
+
+
+class KeyRequired(StartRefused):
+    """The well-known development key was about to be served beyond this machine."""
+
+    code = "key-required"
+
+
+class ConfigInvalid(StartRefused):
+    """The configuration file is wrong; the text names the place and what would be right."""
+
+    code = "config-invalid"
+
+
+class DataFolderUnusable(StartRefused):
+    """The data folder cannot be created, read or written."""
+
+    code = "data-folder-unusable"
+
+
+class DataFolderInUse(StartRefused):
+    """Another broker runs on the data folder."""
+
+    code = "data-folder-in-use"
+
+
+class PortInUse(StartRefused):
+    """Another process listens on the port."""
+
+    code = "port-in-use"
+
+
+def every_refusal() -> Iterator[type[BusError]]:
+    """Yield each class of `BusError`, so that tests can hold tables and docs against the list."""
+    return _descendants(BusError)
+
+
+def every_start_refusal() -> Iterator[type[StartRefused]]:
+    """Yield each class of `StartRefused`, for the same purpose."""
+    return _descendants(StartRefused)
+
+
+def _descendants(root: type[Refusal]) -> Iterator[type[Refusal]]:
+    for child in root.__subclasses__():
+        yield child
+        yield from _descendants(child)
