@@ -1,0 +1,253 @@
+"""Queues, topics and subscriptions: what they are called and how they behave.
+
+A value of these classes is valid: whoever holds one need not check again. Names keep the case
+they were given in but are compared without it, as the service does; see `name_key`.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import Final
+
+from bendybus.model import limits
+from bendybus.model.errors import ArgumentInvalid, InvalidOperation
+from bendybus.model.rule import Rule
+
+# The number of fragments of a partitioned entity in the Standard and Basic tiers.
+FRAGMENTS_STANDARD: Final = 16
+
+
+class EntityStatus(Enum):
+    """Which directions are open."""
+
+    ACTIVE = "Active"
+    DISABLED = "Disabled"
+    SEND_DISABLED = "SendDisabled"
+    RECEIVE_DISABLED = "ReceiveDisabled"
+
+    @property
+    def allows_send(self) -> bool:
+        """Whether messages may come in."""
+        return self in (EntityStatus.ACTIVE, EntityStatus.RECEIVE_DISABLED)
+
+    @property
+    def allows_receive(self) -> bool:
+        """Whether messages may go out."""
+        return self in (EntityStatus.ACTIVE, EntityStatus.SEND_DISABLED)
+
+
+def name_key(name: str) -> str:
+    """Return the form of a name under which entities are looked up and compared."""
+    return name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueProperties:
+    """How a queue behaves. A duration of None means without end."""
+
+    lock_duration: timedelta = timedelta(minutes=1)
+    max_size_megabytes: int = 1024
+    default_message_time_to_live: timedelta | None = None
+    dead_lettering_on_message_expiration: bool = False
+    max_delivery_count: int = 10
+    enable_partitioning: bool = False
+    requires_session: bool = False
+    requires_duplicate_detection: bool = False
+    duplicate_detection_history_time_window: timedelta = timedelta(minutes=10)
+    forward_to: str | None = None
+    forward_dead_lettered_messages_to: str | None = None
+    status: EntityStatus = EntityStatus.ACTIVE
+    user_metadata: str | None = None
+    max_message_size_kilobytes: int = 256
+    auto_delete_on_idle: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _check_kept_messages(self)
+        _check_delivery(self)
+
+    @property
+    def fragment_count(self) -> int:
+        """How many fragments the queue has; a conventional one has one."""
+        return FRAGMENTS_STANDARD if self.enable_partitioning else 1
+
+    @property
+    def effective_max_size_megabytes(self) -> int:
+        """How much the queue holds in all: the size asked for, in each of its fragments."""
+        return self.max_size_megabytes * self.fragment_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicProperties:
+    """How a topic behaves. A duration of None means without end."""
+
+    max_size_megabytes: int = 1024
+    default_message_time_to_live: timedelta | None = None
+    enable_partitioning: bool = False
+    requires_duplicate_detection: bool = False
+    duplicate_detection_history_time_window: timedelta = timedelta(minutes=10)
+    status: EntityStatus = EntityStatus.ACTIVE
+    user_metadata: str | None = None
+    max_message_size_kilobytes: int = 256
+    auto_delete_on_idle: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _check_kept_messages(self)
+
+    @property
+    def fragment_count(self) -> int:
+        """How many fragments the topic has; a conventional one has one."""
+        return FRAGMENTS_STANDARD if self.enable_partitioning else 1
+
+    @property
+    def effective_max_size_megabytes(self) -> int:
+        """How much the topic holds in all: the size asked for, in each of its fragments."""
+        return self.max_size_megabytes * self.fragment_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionProperties:
+    """How a subscription behaves. A duration of None means without end."""
+
+    lock_duration: timedelta = timedelta(minutes=1)
+    default_message_time_to_live: timedelta | None = None
+    dead_lettering_on_message_expiration: bool = False
+    dead_lettering_on_filter_evaluation_exceptions: bool = True
+    max_delivery_count: int = 10
+    requires_session: bool = False
+    forward_to: str | None = None
+    forward_dead_lettered_messages_to: str | None = None
+    status: EntityStatus = EntityStatus.ACTIVE
+    user_metadata: str | None = None
+    auto_delete_on_idle: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        _check_common(self)
+        _check_delivery(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A named queue."""
+
+    name: str
+    properties: QueueProperties = field(default_factory=QueueProperties)
+
+    def __post_init__(self) -> None:
+        limits.check_entity_name(self.name)
+        for argument in ("forward_to", "forward_dead_lettered_messages_to"):
+            target: str | None = getattr(self.properties, argument)
+            if target is not None and name_key(target) == name_key(self.name):
+                raise ArgumentInvalid("a queue cannot forward to itself", argument=argument)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A named subscription, with the rules that fill it. Its topic is the one that holds it."""
+
+    name: str
+    properties: SubscriptionProperties = field(default_factory=SubscriptionProperties)
+    rules: tuple[Rule, ...] = (Rule(),)
+
+    def __post_init__(self) -> None:
+        limits.check_short_name(self.name)
+        _check_distinct("rules", [rule.name for rule in self.rules])
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A named topic and its subscriptions."""
+
+    name: str
+    properties: TopicProperties = field(default_factory=TopicProperties)
+    subscriptions: tuple[Subscription, ...] = ()
+
+    def __post_init__(self) -> None:
+        limits.check_entity_name(self.name)
+        _check_distinct("subscriptions", [each.name for each in self.subscriptions])
+
+
+def check_partitioning_unchanged(before: QueueProperties, after: QueueProperties) -> None:
+    """Refuse an update that would partition a conventional queue, or the reverse.
+
+    The fragment is part of every sequence number already given out, so it can never change.
+    """
+    if before.enable_partitioning != after.enable_partitioning:
+        was = "partitioned" if before.enable_partitioning else "conventional"
+        raise InvalidOperation(
+            f"The queue was created {was}; partitioning is chosen at creation and cannot be"
+            " changed. Create another queue, move the messages, delete this one."
+        )
+
+
+def _check_common(
+    properties: QueueProperties | TopicProperties | SubscriptionProperties,
+) -> None:
+    if properties.default_message_time_to_live is not None:
+        limits.check_duration(
+            properties.default_message_time_to_live,
+            limits.TIME_TO_LIVE_MIN,
+            None,
+            argument="default_message_time_to_live",
+        )
+    if properties.auto_delete_on_idle is not None:
+        limits.check_duration(
+            properties.auto_delete_on_idle,
+            limits.AUTO_DELETE_ON_IDLE_MIN,
+            None,
+            argument="auto_delete_on_idle",
+        )
+    if properties.user_metadata is not None:
+        limits.check_text_length(
+            properties.user_metadata, limits.USER_METADATA_LENGTH_MAX, argument="user_metadata"
+        )
+
+
+def _check_kept_messages(properties: QueueProperties | TopicProperties) -> None:
+    _check_common(properties)
+    limits.check_number(
+        properties.max_size_megabytes,
+        limits.SIZE_MEGABYTES_STEP,
+        limits.SIZE_MEGABYTES_MAX,
+        step=limits.SIZE_MEGABYTES_STEP,
+        argument="max_size_megabytes",
+    )
+    limits.check_duration(
+        properties.duplicate_detection_history_time_window,
+        limits.DUPLICATE_WINDOW_MIN,
+        limits.DUPLICATE_WINDOW_MAX,
+        argument="duplicate_detection_history_time_window",
+    )
+    limits.check_number(
+        properties.max_message_size_kilobytes,
+        limits.MESSAGE_KILOBYTES_MIN,
+        limits.MESSAGE_KILOBYTES_MAX,
+        argument="max_message_size_kilobytes",
+    )
+
+
+def _check_delivery(properties: QueueProperties | SubscriptionProperties) -> None:
+    limits.check_duration(
+        properties.lock_duration,
+        limits.LOCK_DURATION_MIN,
+        limits.LOCK_DURATION_MAX,
+        argument="lock_duration",
+    )
+    limits.check_number(
+        properties.max_delivery_count, 1, limits.DELIVERY_COUNT_MAX, argument="max_delivery_count"
+    )
+    for argument in ("forward_to", "forward_dead_lettered_messages_to"):
+        target: str | None = getattr(properties, argument)
+        if target is not None:
+            limits.check_entity_name(target, argument=argument)
+    if properties.requires_session and properties.forward_to is not None:
+        raise ArgumentInvalid(
+            "an entity that requires sessions cannot forward", argument="forward_to"
+        )
+
+
+def _check_distinct(kind: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name_key(name) in seen:
+            raise ArgumentInvalid(f"two {kind} are named {name!r}", argument="name")
+        seen.add(name_key(name))
