@@ -1,0 +1,217 @@
+r"""Who may do what: shared access rules, and the signed tokens that prove one holds their key.
+
+A token (a "SAS") is the text
+
+    SharedAccessSignature sr=<resource>&sig=<signature>&se=<expiry>&skn=<rule name>
+
+with the parameters in any order. The signature is the base64 of HMAC-SHA256 over
+`sr + "\n" + se`, keyed with the UTF-8 bytes of the key *text* (never base64-decoded).
+
+Rule 1: `sr` and `se` are signed as they stand in the token, encoded or not. Clients differ in
+        how they encode, so re-encoding before checking would refuse good tokens.
+Rule 2: a token covers a resource if its path is a prefix of it, whole segments compared without
+        case. The host is not compared: one broker answers under many names.
+Rule 3: which rights an action needs is the caller's business; a token of a rule without the
+        right is a good token here.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final
+from urllib.parse import quote_plus, unquote, unquote_plus, urlsplit
+
+from bendybus.model.errors import AuthenticationFailed, TokenMalformed, Unauthorized
+
+SCHEME: Final = "SharedAccessSignature"
+TOKEN_LENGTH_MAX: Final = 8192
+EXPIRY_DIGITS_MAX: Final = 18
+
+_PARAMETERS: Final = frozenset({"sr", "sig", "se", "skn"})
+_LATEST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
+
+
+class Right(Enum):
+    """What a rule can allow. Manage implies the other two."""
+
+    LISTEN = "Listen"
+    SEND = "Send"
+    MANAGE = "Manage"
+
+
+def with_implied(rights: Iterable[Right]) -> frozenset[Right]:
+    """Return the rights together with those they imply."""
+    given = frozenset(rights)
+    return frozenset(Right) if Right.MANAGE in given else given
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """A named pair of keys and what they allow. Two keys, so that one can be replaced in use."""
+
+    name: str
+    primary_key: str = field(repr=False)
+    rights: frozenset[Right]
+    secondary_key: str | None = field(default=None, repr=False)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that signs for this rule."""
+        if self.secondary_key is None:
+            return (self.primary_key,)
+        return (self.primary_key, self.secondary_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a good token proves, until `expires_at`."""
+
+    rule_name: str
+    rights: frozenset[Right]
+    resource_path: str
+    expires_at: datetime
+
+    def allows(self, right: Right) -> bool:
+        """Whether the rule has the right, given or implied."""
+        return right in self.rights
+
+    def covers(self, audience: str) -> bool:
+        """Whether the token's resource is the given URI or path, or above it."""
+        return _is_prefix(self.resource_path, normalise_audience(audience))
+
+    def require(self, right: Right, resource: str) -> None:
+        """Raise `Unauthorized`, naming the resource, unless the right is there."""
+        if not self.allows(right):
+            raise Unauthorized.missing(right.value, resource)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    resource: str
+    signature: str
+    expiry: str
+    rule_name: str
+
+
+def verify_sas(
+    token: str, *, audience_path: str, rules: Iterable[AccessRule], now: datetime
+) -> Claims:
+    """Check a token for a resource. Raises `AuthenticationFailed`, never saying which key was near.
+
+    An unknown rule and a wrong key get one answer, so that names of rules cannot be guessed.
+    """
+    parts = _parse_token(token)
+    resource_path = _resource_path(parts.resource)
+    expires_at = _expiry(parts.expiry)
+    rule = _signing_rule(parts, rules)
+    if rule is None:
+        raise AuthenticationFailed("InvalidSignature: The token has an invalid signature.")
+    if expires_at <= now:
+        raise AuthenticationFailed(
+            f"ExpiredToken: The token expired at {expires_at:%Y-%m-%dT%H:%M:%SZ}."
+        )
+    claims = Claims(rule.name, with_implied(rule.rights), resource_path, expires_at)
+    if not claims.covers(audience_path):
+        raise AuthenticationFailed(
+            f"InvalidAudience: The token is for '/{resource_path}', which does not cover"
+            f" '/{normalise_audience(audience_path)}'."
+        )
+    return claims
+
+
+def make_sas(resource_uri: str, rule_name: str, key: str, expires_at: datetime) -> str:
+    """Sign a token for a resource, as the official clients do."""
+    resource = quote_plus(resource_uri)
+    expiry = str(int(expires_at.timestamp()))
+    signature = quote_plus(_sign(resource, expiry, key))
+    return f"{SCHEME} sr={resource}&sig={signature}&se={expiry}&skn={quote_plus(rule_name)}"
+
+
+def normalise_audience(audience: str) -> str:
+    """Reduce a resource to the path that tokens are compared by; empty means the namespace.
+
+    Takes an absolute URI or a bare path. The client's `$management` node is authorised by the
+    entity it belongs to, so it is dropped; alone it is no entity's, and stays.
+    """
+    path = urlsplit(audience).path if "://" in audience else audience
+    segments = [segment for segment in unquote(path).lower().split("/") if segment]
+    while len(segments) > 1 and segments[-1] == "$management":
+        segments.pop()
+    return "/".join(segments)
+
+
+def _is_prefix(resource_path: str, audience_path: str) -> bool:
+    return not resource_path or f"{audience_path}/".startswith(f"{resource_path}/")
+
+
+def _parse_token(token: str) -> _Token:
+    if len(token) > TOKEN_LENGTH_MAX:
+        raise TokenMalformed(
+            f"MalformedToken: The token is longer than {TOKEN_LENGTH_MAX} characters."
+        )
+    scheme, _, text = token.strip().partition(" ")
+    if scheme.lower() != SCHEME.lower():
+        raise TokenMalformed(f"MalformedToken: The token must start with '{SCHEME} '.")
+    values = _parse_parameters(text)
+    return _Token(values["sr"], unquote(values["sig"]), values["se"], values["skn"])
+
+
+def _parse_parameters(text: str) -> Mapping[str, str]:
+    values: dict[str, str] = {}
+    for parameter in text.strip().split("&"):
+        name, _, value = parameter.partition("=")
+        # A parameter given twice could be read differently by whoever checks the token next.
+        if name not in _PARAMETERS or name in values:
+            raise TokenMalformed(
+                f"MalformedToken: Unexpected parameter '{name[:20]}' in the token."
+            )
+        values[name] = value
+    missing = sorted(name for name in _PARAMETERS if not values.get(name))
+    if missing:
+        raise TokenMalformed(f"MalformedToken: The token lacks '{', '.join(missing)}'.")
+    return values
+
+
+def _resource_path(resource: str) -> str:
+    uri = unquote(resource)
+    # Without a scheme the first segment could be a host or an entity. Taking an entity for a
+    # host would turn a token for one queue into a token for the whole namespace.
+    if "://" not in uri:
+        raise TokenMalformed(
+            "MalformedToken: 'sr' must be an absolute URI, such as sb://host/queue."
+        )
+    try:
+        return normalise_audience(uri)
+    except ValueError:  # urlsplit on a host such as "[:"
+        raise TokenMalformed("MalformedToken: 'sr' is not a URI.") from None
+
+
+def _expiry(text: str) -> datetime:
+    if not (text.isascii() and text.isdecimal() and len(text) <= EXPIRY_DIGITS_MAX):
+        raise TokenMalformed("MalformedToken: 'se' must be a whole number of seconds since 1970.")
+    seconds = min(int(text), int(_LATEST.timestamp()))
+    return datetime.fromtimestamp(seconds, tz=UTC)
+
+
+def _signing_rule(token: _Token, rules: Iterable[AccessRule]) -> AccessRule | None:
+    # The Python client encodes unusual rule names twice.
+    once = unquote_plus(token.rule_name)
+    names = {once, unquote_plus(once)}
+    given = token.signature.encode()
+    for rule in rules:
+        if rule.name not in names:
+            continue
+        for key in rule.keys:
+            expected = _sign(token.resource, token.expiry, key).encode()
+            if hmac.compare_digest(expected, given):
+                return rule
+    return None
+
+
+def _sign(resource: str, expiry: str, key: str) -> str:
+    digest = hmac.new(key.encode(), f"{resource}\n{expiry}".encode(), hashlib.sha256).digest()
+    return base64.b64encode(digest).decode("ascii")
