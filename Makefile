@@ -1,0 +1,44 @@
+# The front door, for people and for continuous integration. `make` alone prints this list.
+.DEFAULT_GOAL := help
+.PHONY: help setup run check test coverage prove bench
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do \
+		printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+setup: ## make .venv with all that running and testing need
+	@scripts/setup dev
+
+run: ## start the broker with the example namespace; data stay in var/data
+	@scripts/setup run
+	@exec $(BIN)/bendybus serve --config examples/namespace.yaml --data var/data
+
+check: setup ## formatting, lint, types and layers, in seconds
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-timings 2>&1 | tail -n 20
+
+test: check ## everything that must hold before a change goes in; sets up what it needs
+	@scripts/setup-tests
+	$(PYTEST)
+
+coverage: setup ## the tests again, with the branches they leave out; model and amqp must be complete
+	@scripts/setup-tests
+	$(PYTEST) --quiet --cov --cov-report=
+	$(BIN)/coverage report --include='src/bendybus/model/*,src/bendybus/amqp/*' --fail-under=100
+	$(BIN)/coverage report --fail-under=95
+
+prove: check ## the long proofs: kills, many examples, fuzzing; about an hour
+	@scripts/setup-tests
+	$(PYTEST) -m prove --hypothesis-profile=prove
+	$(PYTEST) tests/unit tests/history --hypothesis-profile=prove --timeout=3600
+	$(BIN)/python tests/fuzz/fuzz_engine.py
+
+bench: ## the side-by-side benchmark
+	@scripts/setup dev
+	@bench/setup
+	bench/run $(ARGS)
