@@ -1,0 +1,83 @@
+"""From a path to a checked configuration."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bendybus.config_file.document import FILE_BYTES_MAX, Node
+from bendybus.config_file.json_text import parse_json
+from bendybus.config_file.namespace import read_namespace, root_section
+from bendybus.config_file.section import Value
+from bendybus.config_file.yaml_text import parse_yaml
+from bendybus.model.errors import ConfigInvalid
+from bendybus.model.namespace import Namespace
+from bendybus.settings import Choices
+
+_PARSERS: Final = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A configuration file, read and checked."""
+
+    namespace: Namespace
+    choices: Choices
+
+
+def load_config(path: Path) -> Config:
+    """Read a file. Raises `ConfigInvalid`, naming the place and what would be right."""
+    section = root_section(_parse(path))
+    return Config(
+        namespace=read_namespace(section.get("UserConfig")),
+        choices=_read_broker(section.get("Broker"), path.parent),
+    )
+
+
+def _parse(path: Path) -> Node:
+    parse = _PARSERS.get(path.suffix.lower())
+    if parse is None:
+        raise ConfigInvalid(f"{path}: the name must end in .json, .yaml or .yml")
+    return parse(_read_text(path), str(path))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigInvalid(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > FILE_BYTES_MAX:
+        raise ConfigInvalid(f"{path}: is larger than {FILE_BYTES_MAX} bytes")
+    try:
+        # Files from Windows editors may begin with a byte order mark.
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid(f"{path}: is not UTF-8 at byte {error.start}") from None
+
+
+def _read_broker(value: Value | None, folder: Path) -> Choices:
+    """Read the settings of the broker; relative paths count from the folder of the file."""
+    if value is None:
+        return Choices()
+    section = value.section(("DataFolder", "Stores", "Host", "AmqpPort", "HttpPort", "KeyFile"))
+
+    def text(key: str) -> str | None:
+        found = section.get(key)
+        return None if found is None else found.text_or_none()
+
+    def number(key: str) -> int | None:
+        found = section.get(key)
+        return None if found is None else found.number()
+
+    def path(key: str) -> Path | None:
+        found = text(key)
+        return None if found is None else folder / found
+
+    return Choices(
+        data=path("DataFolder"),
+        stores=number("Stores"),
+        host=text("Host"),
+        amqp_port=number("AmqpPort"),
+        http_port=number("HttpPort"),
+        key_file=path("KeyFile"),
+    )

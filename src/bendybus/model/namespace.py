@@ -1,0 +1,47 @@
+"""A namespace: the entities that share one address, and the limits on how many there may be."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from bendybus.model.entity import Queue, Topic, name_key
+from bendybus.model.errors import ArgumentInvalid, QuotaExceeded
+from bendybus.model.limits import check_short_name
+
+ENTITIES_MAX: Final = 10_000
+PARTITIONED_ENTITIES_MAX: Final = 100
+# The name that Microsoft's emulator gives its only namespace.
+DEFAULT_NAMESPACE_NAME: Final = "sbemulatorns"
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """Named queues and topics. No two share a name, whatever their case."""
+
+    name: str = DEFAULT_NAMESPACE_NAME
+    queues: tuple[Queue, ...] = ()
+    topics: tuple[Topic, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_short_name(self.name)
+        entities: tuple[Queue | Topic, ...] = (*self.queues, *self.topics)
+        _check_distinct(entity.name for entity in entities)
+        partitioned = sum(entity.properties.enable_partitioning for entity in entities)
+        if len(entities) > ENTITIES_MAX:
+            raise QuotaExceeded(
+                f"A namespace can have at most {ENTITIES_MAX} queues and topics,"
+                f" not {len(entities)}."
+            )
+        if partitioned > PARTITIONED_ENTITIES_MAX:
+            raise QuotaExceeded(
+                f"A namespace can have at most {PARTITIONED_ENTITIES_MAX} partitioned queues and"
+                f" topics, not {partitioned}."
+            )
+
+
+def _check_distinct(names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name_key(name) in seen:
+            raise ArgumentInvalid(f"two entities are named {name!r}", argument="name")
+        seen.add(name_key(name))

@@ -1,0 +1,196 @@
+"""Every option of the broker, settled once before it starts.
+
+A value comes from the first of these that gives one: the command line, the environment
+(`BENDYBUS_…`), the configuration file, the default below. Each source is read into `Choices`,
+and `settle` folds them into `Settings`, which nothing changes afterwards.
+"""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from bendybus.model.access import AccessRule, Right
+from bendybus.model.errors import KeyRequired, SettingInvalid
+from bendybus.model.namespace import Namespace
+
+DEFAULT_RULE_NAME: Final = "RootManageSharedAccessKey"
+# The literal text that Microsoft's emulator takes for a key. Everyone knows it, so it opens the
+# broker only to this machine.
+DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
+
+STORES_MAX: Final = 256
+PORT_MAX: Final = 65_535
+KEY_LENGTH_MIN: Final = 16
+KEY_FILE_BYTES_MAX: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a broker needs to know to start. Port 0 takes any free port."""
+
+    namespace: Namespace = field(default_factory=Namespace)
+    access_rules: tuple[AccessRule, ...]
+    data: Path = Path("bendybus-data")
+    stores: int = 16
+    host: str = "127.0.0.1"
+    amqp_port: int = 5672
+    http_port: int = 5300
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the broker."""
+        return is_loopback(self.host)
+
+    @property
+    def has_development_key(self) -> bool:
+        """Whether the well-known key opens the broker."""
+        return any(DEVELOPMENT_KEY in rule.keys for rule in self.access_rules)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPorts:
+    """The ports a started broker listens on; real ones, also where 0 was asked for."""
+
+    amqp_port: int
+    http_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What one source says about the settings; None where it says nothing."""
+
+    data: Path | None = None
+    stores: int | None = None
+    host: str | None = None
+    amqp_port: int | None = None
+    http_port: int | None = None
+    key: str | None = field(default=None, repr=False)
+    key_file: Path | None = None
+
+
+def choices_from_environment(environment: Mapping[str, str]) -> Choices:
+    """Read the `BENDYBUS_…` variables. An empty one counts as not set."""
+
+    def text(name: str) -> str | None:
+        return environment.get(name) or None
+
+    def path(name: str) -> Path | None:
+        value = text(name)
+        return None if value is None else Path(value)
+
+    def number(name: str) -> int | None:
+        value = text(name)
+        if value is None:
+            return None
+        if not (value.isascii() and value.isdecimal()):
+            raise SettingInvalid(f"{name} must be a whole number, not {value!r}")
+        return int(value)
+
+    return Choices(
+        data=path("BENDYBUS_DATA"),
+        stores=number("BENDYBUS_STORES"),
+        host=text("BENDYBUS_HOST"),
+        amqp_port=number("BENDYBUS_AMQP_PORT"),
+        http_port=number("BENDYBUS_HTTP_PORT"),
+        key=text("BENDYBUS_KEY"),
+        key_file=path("BENDYBUS_KEY_FILE"),
+    )
+
+
+def settle(sources: Sequence[Choices], namespace: Namespace) -> Settings:
+    """Fold the sources, the strongest first, into settings that are safe to start with.
+
+    Raises `SettingInvalid` for a value out of its bounds, and `KeyRequired` when others could
+    reach the broker with the key that everyone knows. Reads the key file, if there is one.
+    """
+    chosen = Choices()
+    for source in sources:
+        chosen = _fill_gaps(chosen, source)
+    key = _chosen_key(chosen)
+    rule = AccessRule(DEFAULT_RULE_NAME, key, frozenset({Right.MANAGE}))
+    settings = Settings(namespace=namespace, access_rules=(rule,), **_given(chosen))
+    _check_bounds(settings)
+    if settings.has_development_key and not settings.is_loopback:
+        raise KeyRequired(
+            f"{settings.host} can be reached from other machines, so the well-known development"
+            " key must not open the broker. Give a key of your own in BENDYBUS_KEY or by"
+            " --key-file FILE, or listen on 127.0.0.1"
+        )
+    return settings
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine only. An unknown name counts as not."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _fill_gaps(strong: Choices, weak: Choices) -> Choices:
+    # A key and a key file are one choice: a file named by the stronger source must not lose to
+    # a key of the weaker.
+    if strong.key is not None or strong.key_file is not None:
+        weak = replace(weak, key=None, key_file=None)
+    gaps = {
+        each.name: getattr(weak, each.name)
+        for each in fields(strong)
+        if getattr(strong, each.name) is None
+    }
+    return replace(strong, **gaps)
+
+
+def _given(chosen: Choices) -> dict[str, Any]:
+    names = {each.name for each in fields(Settings)} & {each.name for each in fields(Choices)}
+    values = {name: getattr(chosen, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _chosen_key(chosen: Choices) -> str:
+    if chosen.key is not None and chosen.key_file is not None:
+        raise SettingInvalid("a key and a key file are both given; give one of them")
+    if chosen.key is not None:
+        return _checked_key(chosen.key, "BENDYBUS_KEY")
+    if chosen.key_file is not None:
+        return _checked_key(_read_key(chosen.key_file), f"the key file {chosen.key_file}")
+    return DEVELOPMENT_KEY
+
+
+def _read_key(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(KEY_FILE_BYTES_MAX + 1)
+        if len(content) > KEY_FILE_BYTES_MAX:
+            raise SettingInvalid(f"the key file {path} is too large to be a key")
+        return content.decode().strip()
+    except UnicodeDecodeError:
+        raise SettingInvalid(f"the key file {path} is not text") from None
+    except OSError as error:
+        raise SettingInvalid(f"cannot read the key file {path}: {error.strerror}") from None
+
+
+def _checked_key(key: str, source: str) -> str:
+    if key == DEVELOPMENT_KEY:
+        return key
+    if len(key) < KEY_LENGTH_MIN:
+        raise SettingInvalid(f"{source} must have at least {KEY_LENGTH_MIN} characters")
+    if ";" in key or any(character.isspace() for character in key):
+        raise SettingInvalid(
+            f"{source} must not contain ';' or spaces: connection strings end there"
+        )
+    return key
+
+
+def _check_bounds(settings: Settings) -> None:
+    _check_bound("the number of stores", settings.stores, 1, STORES_MAX)
+    _check_bound("the AMQP port", settings.amqp_port, 0, PORT_MAX)
+    _check_bound("the HTTP port", settings.http_port, 0, PORT_MAX)
+    if settings.amqp_port == settings.http_port != 0:
+        raise SettingInvalid(f"AMQP and HTTP cannot share port {settings.amqp_port}")
+
+
+def _check_bound(what: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise SettingInvalid(f"{what} must be between {least} and {most}, not {value}")
