@@ -20,7 +20,7 @@ check: setup ## formatting, lint, types and layers, in seconds
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-timings 2>&1 | tail -n 20
+	$(BIN)/lint-imports --no-logo
 
 test: check ## everything that must hold before a change goes in; sets up what it needs
 	@scripts/setup-tests
