@@ -1,0 +1,85 @@
+"""A message on its way in, at rest, and under lock.
+
+To everything behind the edge a message is opaque `content` with a few fields beside it. The
+edge writes the content and reads it back; no rule needs to look inside.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from bendybus.model.ids import Instant
+
+
+class MessageState(IntEnum):
+    """What a stored message waits for; the numbers are stored, and the first three are the wire's."""
+
+    ACTIVE = 0
+    DEFERRED = 1
+    SCHEDULED = 2
+    # Its bytes no longer match their checksum. Never handed out again.
+    DAMAGED = 9
+
+
+@dataclass(slots=True)
+class Message:
+    """One message as a sender gave it. Not frozen: that would double the cost of making one."""
+
+    content: bytes
+    # How much of the content is header and annotations, to be merged with the broker's own on
+    # the way out; zero when the rest can be sent as it came.
+    head_size: int = 0
+    message_id: str = ""
+    session_id: str | None = None
+    partition_key: str | None = None
+    time_to_live_ms: int | None = None
+    scheduled_at: Instant | None = None
+    expires_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What happened to a message since it was sent. Most messages have none."""
+
+    dead_letter_reason: str | None = None
+    dead_letter_description: str | None = None
+    dead_letter_source: str | None = None
+    # The sequence number it had before it moved to another queue.
+    enqueued_sequence: int | None = None
+    # Application properties changed by receivers, encoded by the edge.
+    property_changes: bytes | None = None
+
+
+class Lock(NamedTuple):
+    """A receiver's hold on a message: sequence number and nonce are the token.
+
+    The nonce is new for every acquire, so a token never holds twice. The delivery count is what
+    it was when the lock was taken; while the lock is valid nobody else can change it.
+    """
+
+    sequence: int
+    nonce: int
+    delivery_count: int = 0
+
+
+class StoredMessage(NamedTuple):
+    """One message as a store returns it. A tuple, because thousands a second are made."""
+
+    sequence: int
+    enqueued_at: int
+    delivery_count: int
+    content: bytes
+    head_size: int
+    expires_at: int | None
+    session_id: str | None
+    partition_key: str | None
+    marks: Marks | None
+    state: int
+    locked_until: int | None
+    nonce: int | None
+
+    @property
+    def lock(self) -> Lock:
+        """The lock it is under. Only for messages that `acquire` returned."""
+        assert self.nonce is not None
+        return Lock(self.sequence, self.nonce, self.delivery_count)

@@ -1,0 +1,1 @@
+"""Where messages live: the seam (`port`) and the databases behind it."""

@@ -1,0 +1,155 @@
+"""The seam between the broker and the databases that keep its messages.
+
+A store holds fragments of many entities. It applies what the broker decided and judges nothing.
+`bendybus.testing.store_contract` checks every promise below against every store.
+"""
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bendybus.model.entity import Queue
+from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, QueueNumber, SubQueue
+from bendybus.model.message import Lock, Marks, StoredMessage
+from bendybus.model.operations import Answer, Guard, Operation
+from bendybus.model.store_status import StoreStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """A wish to lock messages: at most this many, and about this many bytes."""
+
+    queue: QueueNumber
+    count_max: int
+    bytes_max: int
+    locked_until: Instant
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A message whose lock or time to live has ended; `guard` says which."""
+
+    queue: QueueNumber
+    lock: Lock
+    guard: Guard
+    marks: Marks | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldQueue:
+    """One sub-queue of one fragment, as its store knows it."""
+
+    number: QueueNumber
+    entity: EntityNumber
+    fragment: FragmentIndex
+    sub_queue: SubQueue
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRecord:
+    """An entity as it stands in a store's copy of the catalog."""
+
+    number: EntityNumber
+    queue: Queue
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """How much one sub-queue of one fragment holds. Bytes are counted on the main one for all."""
+
+    messages: int
+    bytes: int
+
+
+class MessageStore(Protocol):
+    """Keeps messages.
+
+    Promises:
+
+    1. `apply` writes all operations of a call or none, and they are durable when it returns.
+       (Renewals alone are not synced: like locks, they may be forgotten in a crash.)
+    2. A message is under at most one valid lock at any instant.
+    3. Time is an argument; a store never reads a clock.
+    4. Policy is the caller's; a store checks guards and constraints, it does not judge.
+    5. Sequence numbers of a queue rise by one, from 1, and none is given twice, ever.
+    6. `acquire` returns the oldest free messages, oldest first, and none whose time to live has
+       ended. It never waits for messages.
+    7. A message whose bytes changed on disk is never returned; it is set aside, once.
+    8. One caller's refusal never harms another whose call was committed together with it.
+    9. When the database fails, every call under way raises, and so does every later one at once
+       (`StoreUnavailable`), until the store is online again. A call that may have been written
+       raises `StoreFailed` instead; the caller must not repeat it elsewhere.
+    """
+
+    def apply(self, operations: Sequence[Operation], *, now: Instant) -> Awaitable[list[Answer]]:
+        """Write a batch atomically; one answer per operation."""
+        ...
+
+    def acquire(self, request: Acquire, *, now: Instant) -> Awaitable[list[StoredMessage]]:
+        """Lock free messages."""
+        ...
+
+    def find_locked(
+        self, queue: QueueNumber, locks: Sequence[Lock], *, now: Instant
+    ) -> Awaitable[list[StoredMessage]]:
+        """Return those of the messages whose lock is held at `now`."""
+        ...
+
+    def browse(
+        self, queue: QueueNumber, *, from_sequence: int, count_max: int, bytes_max: int
+    ) -> Awaitable[list[StoredMessage]]:
+        """Read messages in order without touching them; at least one if there is one."""
+        ...
+
+    def due(self, *, now: Instant, count_max: int) -> Awaitable[list[Due]]:
+        """Return messages whose lock or time to live has ended, the longest due first."""
+        ...
+
+    def counts(self, queue: QueueNumber) -> Awaitable[QueueCounts]:
+        """Count what a queue holds."""
+        ...
+
+
+class EntityStore(Protocol):
+    """Keeps a copy of the namespace's catalog, and says which fragments are here."""
+
+    def entities(self) -> Awaitable[list[EntityRecord]]:
+        """Return every entity known here."""
+        ...
+
+    def put_entity(
+        self, record: EntityRecord, fragments: Sequence[FragmentIndex]
+    ) -> Awaitable[list[HeldQueue]]:
+        """Create or replace an entity and make queues for the fragments that live here."""
+        ...
+
+    def queues(self) -> Awaitable[list[HeldQueue]]:
+        """Return every queue held here."""
+        ...
+
+
+class StoreSwitch(Protocol):
+    """Takes a store out of service and back."""
+
+    def status(self) -> StoreStatus:
+        """Say how the store is."""
+        ...
+
+    async def take_offline(self, reason: str) -> None:
+        """Stop serving; calls under way finish first."""
+        ...
+
+    async def bring_online(self) -> None:
+        """Serve again. Raises `StoreUnavailable` if the database still fails."""
+        ...
+
+
+class Store(MessageStore, EntityStore, StoreSwitch, Protocol):
+    """All of a store, as the broker gets it."""
+
+    @property
+    def is_online(self) -> bool:
+        """Whether calls are served now."""
+        ...

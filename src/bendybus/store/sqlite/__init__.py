@@ -1,0 +1,1 @@
+"""Messaging stores in SQLite files: one file, one writer thread, group commit."""

@@ -1,0 +1,137 @@
+-- Every statement the store makes, by name.
+--
+-- Each touches all rows of its batch in ONE step, and what it returns comes in one row (JSON and
+-- concatenated bytes). A step lets go of the interpreter lock, and getting it back from a busy
+-- event loop takes up to a switch interval; paid per row, that made sends thirty times slower
+-- (decisions/0004).
+
+-- name: reserve_counters
+UPDATE queue
+   SET next_counter = next_counter + ?2, message_count = message_count + ?2,
+       message_bytes = message_bytes + ?3
+ WHERE number = ?1 AND message_bytes + ?3 <= ?4
+RETURNING next_counter - ?2;
+
+-- name: append_bodies
+INSERT INTO body (id, content) SELECT ?1 + rowid - 1, value FROM carray(?2);
+
+-- name: append_messages
+INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size, head_size)
+SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value), 0 FROM carray(?4);
+
+-- name: append_messages_with_fields
+INSERT INTO message
+       (id, queue, state, delivery_count, enqueued_at, body, size,
+        head_size, expires_at, session_id, partition_key)
+SELECT ?1 + key, ?2, 0, 0, ?3, ?1 + key,
+       value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+  FROM json_each(?4);
+
+-- name: find_free
+SELECT json_group_array(json_array(
+           id, enqueued_at, delivery_count, head_size, expires_at, session_id, partition_key, marks,
+           body, size))
+  FROM (SELECT * FROM message INDEXED BY message_free
+         WHERE queue = ?1 AND state = 0 AND locked_until IS NULL
+           AND (expires_at IS NULL OR expires_at > ?2)
+         ORDER BY id LIMIT ?3);
+
+-- name: read_bodies
+SELECT json_group_array(length(b.content)),
+       CAST(group_concat(b.content, '') AS BLOB)
+  FROM carray(?1) c CROSS JOIN body b ON b.id = c.value;
+
+-- name: lock_messages
+UPDATE message SET locked_until = ?2, nonce = ?3 WHERE id IN carray(?1);
+
+-- name: set_aside_damaged
+UPDATE message SET state = 9, locked_until = NULL, nonce = NULL WHERE id IN carray(?1);
+
+-- name: find_guarded
+SELECT count(*), total(size), json_group_array(id),
+       json_group_array(body) FILTER (WHERE body <> id)
+  FROM message
+ WHERE id IN carray(?1)
+   AND CASE ?2 WHEN 'HELD' THEN nonce = ?3 AND locked_until > ?4
+               WHEN 'LAPSED' THEN nonce = ?3 AND locked_until <= ?4
+               ELSE locked_until IS NULL AND expires_at <= ?4 END;
+
+-- name: bodies_of
+SELECT json_group_array(body) FROM message WHERE id IN carray(?1);
+
+-- name: remove_messages
+DELETE FROM message WHERE id IN carray(?1);
+
+-- name: remove_bodies
+DELETE FROM body WHERE id IN carray(?1);
+
+-- name: count_down
+UPDATE queue SET message_count = message_count - ?2 WHERE number = ?1;
+
+-- name: bytes_down
+UPDATE queue SET message_bytes = message_bytes - ?2 WHERE number = ?1;
+
+-- name: unlock_messages
+UPDATE message SET locked_until = NULL, nonce = NULL, delivery_count = delivery_count + ?2
+ WHERE id IN carray(?1);
+
+-- name: renew_messages
+UPDATE message SET locked_until = ?2 WHERE id IN carray(?1);
+
+-- name: rewrite_marks
+UPDATE message SET marks = ?2 WHERE id = ?1;
+
+-- name: reserve_one_counter
+UPDATE queue SET next_counter = next_counter + 1, message_count = message_count + 1
+ WHERE number = ?1
+RETURNING next_counter - 1;
+
+-- name: move_message
+UPDATE message
+   SET id = ?2, queue = ?3, state = 0, locked_until = NULL, nonce = NULL, expires_at = NULL,
+       marks = ?4, delivery_count = delivery_count + ?5
+ WHERE id = ?1;
+
+-- name: find_locked
+SELECT json_group_array(json_array(
+           id, enqueued_at, delivery_count, head_size, expires_at, session_id, partition_key, marks,
+           body, size,
+           state, locked_until, nonce))
+  FROM message WHERE id IN carray(?1) AND locked_until > ?2;
+
+-- name: browse
+SELECT json_group_array(json_array(
+           id, enqueued_at, delivery_count, head_size, expires_at, session_id, partition_key, marks,
+           body, size,
+           state, locked_until, nonce))
+  FROM (SELECT * FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9 ORDER BY id LIMIT ?3);
+
+-- name: due_locks
+SELECT json_group_array(json_array(id, queue, nonce, delivery_count, marks))
+  FROM (SELECT * FROM message INDEXED BY message_locked
+         WHERE locked_until <= ?1 ORDER BY locked_until LIMIT ?2);
+
+-- name: due_expiries
+SELECT json_group_array(json_array(id, queue, 0, delivery_count, marks))
+  FROM (SELECT * FROM message INDEXED BY message_expiring
+         WHERE expires_at <= ?1 AND locked_until IS NULL AND state = 0
+         ORDER BY expires_at LIMIT ?2);
+
+-- name: counts
+SELECT message_count, message_bytes FROM queue WHERE number = ?1;
+
+-- name: put_entity
+INSERT INTO entity (number, name, version, properties) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (number) DO UPDATE SET version = ?3, properties = ?4;
+
+-- name: put_queue
+INSERT INTO queue (entity, fragment, sub_queue) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+
+-- name: entities
+SELECT number, name, version, properties FROM entity ORDER BY number;
+
+-- name: queues
+SELECT number, entity, fragment, sub_queue FROM queue ORDER BY number;
+
+-- name: damaged_count
+SELECT count(*) FROM message INDEXED BY message_damaged WHERE state = 9;

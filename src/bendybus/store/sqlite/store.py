@@ -1,0 +1,119 @@
+"""A messaging store in one SQLite file."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from bendybus.model.ids import FragmentIndex, Instant, QueueNumber
+from bendybus.model.message import Lock, StoredMessage
+from bendybus.model.operations import Answer, Operation
+from bendybus.model.store_status import StoreState, StoreStatus
+from bendybus.store.port import Acquire, Due, EntityRecord, HeldQueue, QueueCounts
+from bendybus.store.sqlite import catalog, reading, writing
+from bendybus.store.sqlite.database import Database, open_database
+from bendybus.store.sqlite.lane import Lane
+
+
+class SqliteStore:
+    """See `bendybus.store.port` for what each method promises."""
+
+    def __init__(self, number: int, path: Path, *, vfs: str | None = None) -> None:
+        self.path = path
+        self._lane = Lane(number, partial(open_database, path, vfs=vfs))
+
+    @property
+    def is_online(self) -> bool:
+        """Whether calls are served now."""
+        return self._lane.state is StoreState.ONLINE
+
+    async def start(self) -> None:
+        """Open the file; see `Lane.start`."""
+        await self._lane.start()
+
+    async def close(self) -> None:
+        """Finish what waits and close the file."""
+        await self._lane.close()
+
+    def apply(
+        self, operations: Sequence[Operation], *, now: Instant
+    ) -> "asyncio.Future[list[Answer]]":
+        """Write a batch atomically; one answer per operation."""
+
+        def work(database: Database) -> list[Answer]:
+            return [writing.make(database, operation, now) for operation in operations]
+
+        return self._lane.submit(work, is_synced=any(map(writing.is_synced, operations)))
+
+    def acquire(
+        self, request: Acquire, *, now: Instant
+    ) -> "asyncio.Future[list[StoredMessage]]":
+        """Lock free messages."""
+        return self._lane.submit(lambda db: reading.acquire(db, request, now), is_synced=False)
+
+    def find_locked(
+        self, queue: QueueNumber, locks: Sequence[Lock], *, now: Instant
+    ) -> "asyncio.Future[list[StoredMessage]]":
+        """Return those of the messages whose lock is held at `now`."""
+        return self._lane.submit(
+            lambda db: reading.find_locked(db, queue, locks, now), is_synced=False
+        )
+
+    def browse(
+        self, queue: QueueNumber, *, from_sequence: int, count_max: int, bytes_max: int
+    ) -> "asyncio.Future[list[StoredMessage]]":
+        """Read messages in order without touching them."""
+        limits = count_max, bytes_max
+        return self._lane.submit(
+            lambda db: reading.browse(db, queue, from_sequence, limits), is_synced=False
+        )
+
+    def due(self, *, now: Instant, count_max: int) -> "asyncio.Future[list[Due]]":
+        """Return messages whose lock or time to live has ended."""
+        return self._lane.submit(lambda db: reading.due(db, now, count_max), is_synced=False)
+
+    def counts(self, queue: QueueNumber) -> "asyncio.Future[QueueCounts]":
+        """Count what a queue holds."""
+
+        def work(database: Database) -> QueueCounts:
+            row = database.row("counts", (queue,))
+            assert row is not None, "the queue is held here"
+            return QueueCounts(messages=row[0], bytes=row[1])
+
+        return self._lane.submit(work, is_synced=False)
+
+    def entities(self) -> "asyncio.Future[list[EntityRecord]]":
+        """Return every entity known here."""
+        return self._lane.submit(catalog.entities, is_synced=False)
+
+    def queues(self) -> "asyncio.Future[list[HeldQueue]]":
+        """Return every queue held here."""
+        return self._lane.submit(catalog.queues, is_synced=False)
+
+    def put_entity(
+        self, record: EntityRecord, fragments: Sequence[FragmentIndex]
+    ) -> "asyncio.Future[list[HeldQueue]]":
+        """Create or replace an entity and make queues for the fragments that live here."""
+        return self._lane.submit(
+            lambda db: catalog.put_entity(db, record, fragments), is_synced=True
+        )
+
+    def status(self) -> StoreStatus:
+        """Say how the store is."""
+        lane = self._lane
+        return StoreStatus(
+            number=lane.number,
+            state=lane.state,
+            reason=lane.reason or None,
+            path=str(self.path),
+            size_bytes=self.path.stat().st_size if self.path.exists() else 0,
+            fragments=lane.fragments_held,
+        )
+
+    async def take_offline(self, reason: str) -> None:
+        """Stop serving; calls under way finish first."""
+        await self._lane.take_offline(reason)
+
+    async def bring_online(self) -> None:
+        """Serve again."""
+        await self._lane.bring_online()
