@@ -1,0 +1,1 @@
+"""The broker over HTTP: health, and the drills with messaging stores."""

@@ -1,0 +1,64 @@
+"""The HTTP side of the broker as one ASGI application."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bendybus.http.authorization import Authorization
+from bendybus.http.body_limit import BodyLimit
+from bendybus.http.health import health_routes
+from bendybus.http.problems import Problem, error_response, problem_response
+from bendybus.http.stores import StoreDrills, store_routes
+from bendybus.model.access import AccessRule
+from bendybus.model.errors import BusError, MessagingInternal
+
+logger = logging.getLogger(__name__)
+
+
+def create_app(
+    *,
+    namespace: str,
+    access_rules: Sequence[AccessRule],
+    drills: StoreDrills,
+    is_started: Callable[[], bool],
+    now: Callable[[], datetime],
+) -> Starlette:
+    """Build the application. `is_started` is asked at each `/health`."""
+
+    # Handlers are async because Starlette would run plain functions in threads.
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, BusError)
+        return problem_response(error, resource=f"{namespace}:{request.url.path}", now=now())
+
+    async def not_routed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        texts = {404: "No service is hosted at the specified address.", 405: "Method not allowed."}
+        return error_response(
+            Problem(error.status_code, error.status_code * 100),
+            texts.get(error.status_code, error.detail),
+            resource=f"{namespace}:{request.url.path}",
+            now=now(),
+            headers=error.headers,
+        )
+
+    async def failed(request: Request, error: Exception) -> Response:
+        # The text of an unforeseen error may hold what callers should not see; the log has it.
+        logger.error("request failed: %s %s", request.method, request.url.path, exc_info=error)
+        return await refused(
+            request, MessagingInternal("The broker failed to answer; see its log.")
+        )
+
+    return Starlette(
+        routes=[
+            *health_routes(is_started, drills),
+            *store_routes(drills, Authorization(access_rules, now)),
+        ],
+        middleware=[Middleware(BodyLimit, resource=namespace, now=now)],
+        exception_handlers={BusError: refused, HTTPException: not_routed, Exception: failed},
+    )
