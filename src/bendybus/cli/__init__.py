@@ -1,0 +1,31 @@
+"""The command `bendybus`: one file per group of commands."""
+
+import typer
+
+from bendybus import __version__
+from bendybus.cli.failure import ending_in_one_line
+from bendybus.cli.serve import serve
+from bendybus.cli.store import store_commands
+
+app = typer.Typer(
+    name="bendybus",
+    help="A self-hosted message broker that speaks the Azure Service Bus wire.",
+    epilog="Start with: bendybus serve --config examples/namespace.yaml",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command()(serve)
+app.add_typer(store_commands, name="store")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """Run the command line. Ends with 0, with 1 after a refusal, with 2 after wrong usage."""
+    with ending_in_one_line():
+        app()

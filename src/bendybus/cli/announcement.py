@@ -1,0 +1,92 @@
+"""What `bendybus serve` says once it is ready: where it listens, what it has, how to begin."""
+
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+from bendybus import __version__
+from bendybus.model.connection_string import ConnectionString
+from bendybus.model.entity import Queue, Topic
+from bendybus.settings import DEVELOPMENT_KEY, RunningPorts, Settings
+
+AMQP_PORT_OF_CLIENTS: Final = 5672  # what the clients take when the endpoint has no port
+KEY_NOT_SHOWN: Final = "<your key>"
+
+
+def announcement(settings: Settings, ports: RunningPorts) -> str:
+    """Return the whole text. The same settings give the same text at every start."""
+    return "\n".join(
+        [
+            f"Bendybus {__version__} is ready. Ctrl-C stops it.",
+            "",
+            f"  AMQP  {_shown(settings.host)}:{ports.amqp_port}",
+            f"  HTTP  http://{_shown(settings.host)}:{ports.http_port}/health",
+            f"  data  {settings.data.resolve()} ({settings.stores} messaging stores)",
+            "",
+            *_entities(settings),
+            "",
+            "Connection string:",
+            f"  {connection_string(settings, ports)}",
+            "",
+            "From Python (pip install azure-servicebus):",
+            *(f"  {line}" for line in python_example(settings, ports)),
+        ]
+    )
+
+
+def connection_string(settings: Settings, ports: RunningPorts) -> str:
+    """Return what clients connect with. A key of one's own is left out: output ends up in logs."""
+    [rule, *_] = settings.access_rules
+    return ConnectionString(
+        host=_reachable_host(settings),
+        port=None if ports.amqp_port == AMQP_PORT_OF_CLIENTS else ports.amqp_port,
+        rule_name=rule.name,
+        key=rule.primary_key if rule.primary_key == DEVELOPMENT_KEY else KEY_NOT_SHOWN,
+        use_development_emulator=True,
+    ).to_text()
+
+
+def python_example(settings: Settings, ports: RunningPorts) -> list[str]:
+    """Return three lines that send a message to the first queue."""
+    queues = settings.namespace.queues
+    queue = queues[0].name if queues else "<your queue>"
+    text = connection_string(settings, ports)
+    return [
+        "from azure.servicebus import ServiceBusClient, ServiceBusMessage",
+        f'with ServiceBusClient.from_connection_string("{text}") as client:',
+        f'    client.get_queue_sender("{queue}").send_messages(ServiceBusMessage("hello"))',
+    ]
+
+
+def _entities(settings: Settings) -> Iterator[str]:
+    namespace = settings.namespace
+    if not namespace.queues and not namespace.topics:
+        yield "No entities in the configuration; give some with --config FILE."
+        return
+    yield f"Entities of namespace {namespace.name}:"
+    entities: tuple[Queue | Topic, ...] = (*namespace.queues, *namespace.topics)
+    width = max(len(entity.name) for entity in entities)
+    for queue in namespace.queues:
+        yield f"  {queue.name:<{width}}  queue, {_kind(queue)}"
+    for topic in namespace.topics:
+        yield f"  {topic.name:<{width}}  topic, checked but not served by this version"
+
+
+def _kind(queue: Queue) -> str:
+    gigabytes = queue.properties.effective_max_size_megabytes // 1024
+    if queue.properties.enable_partitioning:
+        return (
+            f"partitioned over {queue.properties.fragment_count} fragments, {gigabytes} GB in all"
+        )
+    return f"conventional, {gigabytes} GB"
+
+
+def _reachable_host(settings: Settings) -> str:
+    if settings.is_loopback:
+        return "localhost"
+    # The address that means "every interface" is none that a client could call.
+    return socket.gethostname() if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

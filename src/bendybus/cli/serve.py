@@ -1,0 +1,182 @@
+"""`bendybus serve`: run a broker in the foreground until told to stop."""
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bendybus.cli.announcement import announcement
+from bendybus.cli.failure import end_at_once
+from bendybus.config_file import load_config
+from bendybus.model.errors import DataFolderUnusable
+from bendybus.model.namespace import Namespace
+from bendybus.settings import (
+    Choices,
+    RunningPorts,
+    Settings,
+    choices_from_environment,
+    settle,
+)
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="BENDYBUS_CONFIG",
+        help="The namespace: Microsoft's emulator Config.json as it is, or the same keys in YAML."
+        " Without it the namespace has the entities it had before.",
+    ),
+]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder that holds the messages. [BENDYBUS_DATA; default ./bendybus-data]"),
+]
+StoresOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of messaging stores, fixed when the folder is made."
+        " [BENDYBUS_STORES; default 16]"
+    ),
+]
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address to listen on. Any other than this machine's own needs a key of yours."
+        " [BENDYBUS_HOST; default 127.0.0.1]"
+    ),
+]
+AmqpPortOption = Annotated[
+    int | None,
+    typer.Option(help="Port for AMQP; 0 takes a free one. [BENDYBUS_AMQP_PORT; default 5672]"),
+]
+HttpPortOption = Annotated[
+    int | None,
+    typer.Option(help="Port for HTTP; 0 takes a free one. [BENDYBUS_HTTP_PORT; default 5300]"),
+]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="File with the key that opens the namespace; or put the key in BENDYBUS_KEY."
+        " [BENDYBUS_KEY_FILE; default the emulator's SAS_KEY_VALUE]"
+    ),
+]
+ReadyFileOption = Annotated[
+    Path | None,
+    typer.Option(help="Write the ports and the process id here, as JSON, once ready."),
+]
+
+
+def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always given by name
+    config: ConfigOption = None,
+    data: DataOption = None,
+    stores: StoresOption = None,
+    host: HostOption = None,
+    amqp_port: AmqpPortOption = None,
+    http_port: HttpPortOption = None,
+    key_file: KeyFileOption = None,
+    ready_file: ReadyFileOption = None,
+) -> None:
+    """Run the broker until Ctrl-C.
+
+    Once ready it prints a connection string for the official Azure Service Bus clients.
+    A message is accepted when it is on disk: stop or kill the broker at any moment, start it
+    again on the same folder, and everything is there.
+
+    Try it: `bendybus serve --config examples/namespace.yaml`
+    """
+    options = Choices(
+        data=data,
+        stores=stores,
+        host=host,
+        amqp_port=amqp_port,
+        http_port=http_port,
+        key_file=key_file,
+    )
+    settings = _settings(options, config)
+    _prepare_data_folder(settings.data)
+    with (
+        _ready_file_only_while_serving(ready_file),
+        asyncio.Runner(loop_factory=_loop_factory()) as runner,
+    ):
+        runner.run(_run_until_stopped(settings, ready_file))
+
+
+def _settings(options: Choices, config: Path | None) -> Settings:
+    environment = choices_from_environment(os.environ)
+    if config is None:
+        return settle([options, environment], Namespace())
+    read = load_config(config)
+    return settle([options, environment, read.choices], read.namespace)
+
+
+def _prepare_data_folder(folder: Path) -> None:
+    """Make the folder and try to write in it, so that a mistake shows before anything starts."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DataFolderUnusable(
+            f"cannot write in the data folder {folder}: {error.strerror}; choose another with"
+            " --data"
+        ) from None
+
+
+async def _run_until_stopped(settings: Settings, ready_file: Path | None) -> None:
+    from bendybus.assemble import run_broker
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _stop_or_end, stop, number)
+
+    def announce(ports: RunningPorts) -> None:
+        typer.echo(announcement(settings, ports))
+        if ready_file is not None:
+            _write_ready_file(ready_file, ports)
+
+    await run_broker(settings, announce, stop)
+
+
+def _stop_or_end(stop: asyncio.Event, number: signal.Signals) -> None:
+    if stop.is_set():
+        end_at_once(128 + number)
+    typer.echo("Stopping; once more ends it at once.", err=True)
+    stop.set()
+
+
+@contextmanager
+def _ready_file_only_while_serving(path: Path | None) -> Iterator[None]:
+    """Remove the file before and after, so that one of an earlier run cannot mislead."""
+    if path is None:
+        yield
+        return
+    path.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _write_ready_file(path: Path, ports: RunningPorts) -> None:
+    """Put the file in place whole: whoever waits for it must never read half of it."""
+    content = {"amqp_port": ports.amqp_port, "http_port": ports.http_port, "pid": os.getpid()}
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(json.dumps(content))
+    unfinished.replace(path)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return uvloop's loop where there is one; it does not exist for every platform."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
