@@ -1,0 +1,108 @@
+"""Figures as they were read, one per round, and the median that is reported of each."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+from bench.processes import CpuShares
+
+
+class Figure(StrEnum):
+    """What can be read off a broker. The value is the name in tables and in the history."""
+
+    SEND = "send"
+    RECEIVE = "receive"
+    BACK_AFTER_RECEIVE = "back in the queue after receive"
+    SEND_AT_ONCE = "send while receiving"
+    RECEIVE_AT_ONCE = "receive while sending"
+    ACKNOWLEDGE_P50 = "time to acknowledgement p50"
+    ACKNOWLEDGE_P99 = "time to acknowledgement p99"
+    PACED_RATE = "rate of the latency run"
+    EMPTY_SEND = "send, empty queue"
+    EMPTY_RECEIVE = "receive, empty queue"
+    BACKLOG_SEND = "send onto the backlog"
+    BACKLOG_RECEIVE = "receive from the backlog"
+    RESIDENT_EMPTY = "resident memory, empty"
+    RESIDENT_BACKLOG = "resident memory, backlog"
+    RESIDENT_RESTARTED = "resident memory, backlog, restarted"
+    RESTART_STOPPED = "restart to first delivery, stopped"
+    RESTART_KILLED = "restart to first delivery, killed"
+    CONNECTION_RESIDENT = "resident memory per idle connection"
+
+
+UNITS = {
+    Figure.BACK_AFTER_RECEIVE: "messages",
+    Figure.ACKNOWLEDGE_P50: "ms",
+    Figure.ACKNOWLEDGE_P99: "ms",
+    Figure.RESIDENT_EMPTY: "MB",
+    Figure.RESIDENT_BACKLOG: "MB",
+    Figure.RESIDENT_RESTARTED: "MB",
+    Figure.RESTART_STOPPED: "s",
+    Figure.RESTART_KILLED: "s",
+    Figure.CONNECTION_RESIDENT: "KB",
+}
+RATE_UNIT = "/s"
+
+
+def unit_of(figure: Figure) -> str:
+    """The unit that a figure's values are in; rates unless it says otherwise."""
+    return UNITS.get(figure, RATE_UNIT)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Subject:
+    """What a value is of: a figure, of a queue of a system, with bodies of a size."""
+
+    figure: Figure
+    target: str
+    body_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value from one round, with the cores that were busy meanwhile where that is of use."""
+
+    subject: Subject
+    value: float
+    cpu: CpuShares | None = None
+
+
+class Readings:
+    """All readings of a run, asked for by subject."""
+
+    def __init__(self) -> None:
+        self._by_subject: dict[Subject, list[Reading]] = {}
+
+    def add(self, readings: Iterable[Reading]) -> None:
+        """Keep the readings of one round."""
+        for reading in readings:
+            self._by_subject.setdefault(reading.subject, []).append(reading)
+
+    def subjects(self) -> list[Subject]:
+        """Everything that was read, in the order in which it was first read."""
+        return list(self._by_subject)
+
+    def of(self, subject: Subject) -> list[Reading]:
+        """Every reading of one subject, in the order of the rounds."""
+        return self._by_subject.get(subject, [])
+
+    def median(self, figure: Figure, target: str, body_bytes: int) -> float | None:
+        """The median over the rounds, or nothing if it was not read."""
+        readings = self.of(Subject(figure, target, body_bytes))
+        return median(reading.value for reading in readings) if readings else None
+
+    def median_cpu(self, subject: Subject) -> CpuShares | None:
+        """The median cores of broker and clients, or nothing if they were not read."""
+        shares = [reading.cpu for reading in self.of(subject) if reading.cpu is not None]
+        if not shares:
+            return None
+        return CpuShares(
+            broker_cores=median(share.broker_cores for share in shares),
+            client_cores=median(share.client_cores for share in shares),
+        )
+
+    def best(self, figure: Figure, targets: Iterable[str], body_bytes: int) -> float | None:
+        """The highest median among some targets, or nothing if none of them was read."""
+        medians = [self.median(figure, target, body_bytes) for target in targets]
+        return max((value for value in medians if value is not None), default=None)
