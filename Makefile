@@ -40,5 +40,4 @@ prove: check ## the long proofs: kills, many examples, fuzzing; about an hour
 
 bench: ## the side-by-side benchmark
 	@scripts/setup dev
-	@bench/setup
 	bench/run $(ARGS)

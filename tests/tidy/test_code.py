@@ -14,10 +14,10 @@ MARKS = {"pytest.mark.spec": "spec", "pytest.mark.amqp": "amqp"}
 SPEC_RULE = re.compile(r"R\d+(\.\d+)?")
 AMQP_SECTION = re.compile(r"\d+(\.\d+)+")
 EXEMPTION = re.compile(r"#\s*(noqa|type:\s*ignore|pragma:|fmt:)", re.IGNORECASE)
-# The rule that is silenced, then the reason: after a dash, a colon or a second hash.
+# The rule that is silenced, then the reason, after a dash, colon, bracket or second hash.
 EXEMPTION_WITH_REASON = re.compile(
     r"#\s*(noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*|type: ignore\[[\w, -]+\]|pragma: no cover|fmt: \w+)"
-    r"(?!\w)(\s*[-#:]\s*|\s+)\w+"
+    r"(?!\w)(\s*[-#:(]\s*|\s+)\w+"
 )
 
 
@@ -81,6 +81,7 @@ def test_every_exemption_from_a_tool_names_the_rule_and_the_reason() -> None:
         ("# type: ignore", True),
         ("# type: ignore[arg-type]", True),
         ("# noqa: S101 - the protocol would break", False),
+        ("# noqa: S101 (the protocol would break)", False),
         ("# type: ignore[arg-type]  # the stub is wrong", False),
         ("# plain words", False),
     ],
