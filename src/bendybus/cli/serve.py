@@ -25,7 +25,6 @@ from bendybus.settings import (
     settle,
 )
 
-
 ConfigOption = Annotated[
     Path | None,
     typer.Option(

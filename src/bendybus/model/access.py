@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
-from urllib.parse import quote_plus, unquote, unquote_plus, urlsplit
+from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 from bendybus.model.errors import AuthenticationFailed, TokenMalformed, Unauthorized
 
@@ -125,10 +125,10 @@ def verify_sas(
 
 def make_sas(resource_uri: str, rule_name: str, key: str, expires_at: datetime) -> str:
     """Sign a token for a resource, as the official clients do."""
-    resource = quote_plus(resource_uri)
+    resource = quote(resource_uri, safe="")
     expiry = str(int(expires_at.timestamp()))
-    signature = quote_plus(_sign(resource, expiry, key))
-    return f"{SCHEME} sr={resource}&sig={signature}&se={expiry}&skn={quote_plus(rule_name)}"
+    signature = quote(_sign(resource, expiry, key), safe="")
+    return f"{SCHEME} sr={resource}&sig={signature}&se={expiry}&skn={quote(rule_name, safe='')}"
 
 
 def normalise_audience(audience: str) -> str:
