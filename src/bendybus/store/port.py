@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bendybus.model.entity import Queue
-from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, QueueNumber, SubQueue
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.operations import Answer, Guard, Operation
 from bendybus.model.store_status import StoreStatus
@@ -37,22 +37,29 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldQueue:
-    """One sub-queue of one fragment, as its store knows it."""
+class FragmentPlace:
+    """Where one fragment lives: a store, and three queues there, numbered on from the first."""
 
-    number: QueueNumber
-    entity: EntityNumber
-    fragment: FragmentIndex
-    sub_queue: SubQueue
+    store: StoreNumber
+    first_queue: QueueNumber
+
+    def queue(self, sub_queue: SubQueue) -> QueueNumber:
+        """Return the number of one of the three."""
+        return QueueNumber(self.first_queue + sub_queue)
 
 
 @dataclass(frozen=True, slots=True)
 class EntityRecord:
-    """An entity as it stands in a store's copy of the catalog."""
+    """An entity as it stands in a store's copy of the catalog.
+
+    It names the places of all fragments, so that with one store away the others still tell
+    what it holds.
+    """
 
     number: EntityNumber
     queue: Queue
     version: int
+    places: tuple[FragmentPlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +120,14 @@ class MessageStore(Protocol):
 
 
 class EntityStore(Protocol):
-    """Keeps a copy of the namespace's catalog, and says which fragments are here."""
+    """Keeps a copy of the namespace's catalog. Durable when a call returns."""
 
     def entities(self) -> Awaitable[list[EntityRecord]]:
         """Return every entity known here."""
         ...
 
-    def put_entity(
-        self, record: EntityRecord, fragments: Sequence[FragmentIndex]
-    ) -> Awaitable[list[HeldQueue]]:
-        """Create or replace an entity and make queues for the fragments that live here."""
-        ...
-
-    def queues(self) -> Awaitable[list[HeldQueue]]:
-        """Return every queue held here."""
+    def put_entity(self, record: EntityRecord) -> Awaitable[None]:
+        """Create or replace an entity, and make queues for the fragments that live here."""
         ...
 
 

@@ -2,13 +2,12 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
-from bendybus.model.ids import EntityNumber, FragmentIndex, QueueNumber, SubQueue
-from bendybus.store.port import EntityRecord, HeldQueue
+from bendybus.model.ids import EntityNumber, QueueNumber, StoreNumber, SubQueue
+from bendybus.store.port import EntityRecord, FragmentPlace
 from bendybus.store.sqlite.database import Database
 
 _DURATIONS = frozenset(
@@ -19,32 +18,28 @@ _DURATIONS = frozenset(
 def entities(database: Database) -> list[EntityRecord]:
     """Return every entity known here."""
     return [
-        EntityRecord(EntityNumber(number), Queue(name, _properties(text)), version)
-        for number, name, version, text in database.rows("entities")
+        EntityRecord(EntityNumber(number), Queue(name, _properties(text)), version, _places(places))
+        for number, name, version, text, places in database.rows("entities")
     ]
 
 
-def queues(database: Database) -> list[HeldQueue]:
-    """Return every queue held here."""
-    return [
-        HeldQueue(
-            QueueNumber(number), EntityNumber(entity), FragmentIndex(fragment), SubQueue(sub_queue)
-        )
-        for number, entity, fragment, sub_queue in database.rows("queues")
-    ]
-
-
-def put_entity(
-    database: Database, record: EntityRecord, fragments: Sequence[FragmentIndex]
-) -> list[HeldQueue]:
+def put_entity(database: Database, store: int, record: EntityRecord) -> None:
     """Write an entity, and make the three queues of each of its fragments that live here."""
     text = json.dumps(_plain(record.queue.properties))
-    database.run("put_entity", (record.number, record.queue.name, record.version, text))
-    for fragment in fragments:
-        for sub_queue in SubQueue:
-            database.run("put_queue", (record.number, fragment, int(sub_queue)))
+    places = json.dumps([(place.store, place.first_queue) for place in record.places])
+    database.run("put_entity", (record.number, record.queue.name, record.version, text, places))
+    for fragment, place in enumerate(record.places):
+        if place.store == store:
+            for sub_queue in SubQueue:
+                number = place.queue(sub_queue)
+                database.run("put_queue", (number, record.number, fragment, int(sub_queue)))
     database.load_queues()
-    return [held for held in queues(database) if held.entity == record.number]
+
+
+def _places(text: str) -> tuple[FragmentPlace, ...]:
+    return tuple(
+        FragmentPlace(StoreNumber(store), QueueNumber(first)) for store, first in json.loads(text)
+    )
 
 
 def _plain(properties: QueueProperties) -> dict[str, Any]:

@@ -121,14 +121,15 @@ SELECT json_group_array(json_array(id, queue, 0, delivery_count, marks))
 SELECT message_count, message_bytes FROM queue WHERE number = ?1;
 
 -- name: put_entity
-INSERT INTO entity (number, name, version, properties) VALUES (?1, ?2, ?3, ?4)
+INSERT INTO entity (number, name, version, properties, places) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (number) DO UPDATE SET version = ?3, properties = ?4;
 
 -- name: put_queue
-INSERT INTO queue (entity, fragment, sub_queue) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+INSERT INTO queue (number, entity, fragment, sub_queue) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT DO NOTHING;
 
 -- name: entities
-SELECT number, name, version, properties FROM entity ORDER BY number;
+SELECT number, name, version, properties, places FROM entity ORDER BY number;
 
 -- name: queues
 SELECT number, entity, fragment, sub_queue FROM queue ORDER BY number;

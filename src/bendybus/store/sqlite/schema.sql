@@ -9,7 +9,9 @@ CREATE TABLE entity (
     number     INTEGER PRIMARY KEY,
     name       TEXT NOT NULL UNIQUE COLLATE NOCASE,
     version    INTEGER NOT NULL,
-    properties TEXT NOT NULL
+    properties TEXT NOT NULL,
+    -- Of every fragment, its store and the first of its queues there; never changes.
+    places     TEXT NOT NULL
 );
 
 CREATE TABLE queue (

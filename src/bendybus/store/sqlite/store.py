@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bendybus.model.ids import FragmentIndex, Instant, QueueNumber
+from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation
 from bendybus.model.store_status import StoreState, StoreStatus
-from bendybus.store.port import Acquire, Due, EntityRecord, HeldQueue, QueueCounts
+from bendybus.store.port import Acquire, Due, EntityRecord, QueueCounts
 from bendybus.store.sqlite import catalog, reading, writing
 from bendybus.store.sqlite.database import Database, open_database
 from bendybus.store.sqlite.lane import Lane
@@ -86,16 +86,11 @@ class SqliteStore:
         """Return every entity known here."""
         return self._lane.submit(catalog.entities, is_synced=False)
 
-    def queues(self) -> "asyncio.Future[list[HeldQueue]]":
-        """Return every queue held here."""
-        return self._lane.submit(catalog.queues, is_synced=False)
-
-    def put_entity(
-        self, record: EntityRecord, fragments: Sequence[FragmentIndex]
-    ) -> "asyncio.Future[list[HeldQueue]]":
-        """Create or replace an entity and make queues for the fragments that live here."""
+    def put_entity(self, record: EntityRecord) -> "asyncio.Future[None]":
+        """Create or replace an entity, and make queues for the fragments that live here."""
+        number = self._lane.number
         return self._lane.submit(
-            lambda db: catalog.put_entity(db, record, fragments), is_synced=True
+            lambda db: catalog.put_entity(db, number, record), is_synced=True
         )
 
     def status(self) -> StoreStatus:
