@@ -1,0 +1,1 @@
+"""What the broker does for clients: one file per verb, over the store seam."""

@@ -1,0 +1,32 @@
+"""browse: look at messages without touching them."""
+
+from typing import Final
+
+from bendybus.broker.served_queue import ServedSubQueue
+from bendybus.model.ids import fragment_of
+from bendybus.model.message import StoredMessage
+
+BROWSE_BYTES_MAX: Final = 256 * 1024
+BROWSE_COUNT_MAX: Final = 250
+
+
+async def browse(
+    sub_queue: ServedSubQueue, from_sequence: int, count_max: int
+) -> list[StoredMessage]:
+    """Return messages from a sequence number on, in numeric order (R3.5).
+
+    The messages of one answer are of one fragment; whoever asks on from the last one, plus one,
+    is led through all of them. Fragments whose store is offline are passed over.
+    """
+    count = min(count_max, BROWSE_COUNT_MAX)
+    first = fragment_of(max(from_sequence, 0))
+    for source in sub_queue.sources[first:]:
+        if not source.store.is_online:
+            continue
+        start = from_sequence if source.fragment == first else 0
+        messages = await source.store.browse(
+            source.number, from_sequence=start, count_max=count, bytes_max=BROWSE_BYTES_MAX
+        )
+        if messages:
+            return messages
+    return []

@@ -1,0 +1,164 @@
+"""receive: lock free messages of all fragments, for one receiver."""
+
+import asyncio
+import secrets
+from collections import deque
+from enum import Enum
+from typing import Final
+
+from bendybus.broker.clock import Clock
+from bendybus.broker.served_queue import ServedSubQueue, Source
+from bendybus.model.errors import BusError, EntityDisabled, NotImplementedYet
+from bendybus.model.ids import Instant, SubQueue
+from bendybus.model.message import Lock, StoredMessage
+from bendybus.model.operations import Operation, Remove, Unlock
+from bendybus.store.port import Acquire
+
+# One acquire asks one fragment for at most so much. Fewer, larger ones cost less per message.
+ACQUIRE_COUNT_MAX: Final = 500
+ACQUIRE_BYTES_MAX: Final = 2 * 1024 * 1024
+NONCE_BITS: Final = 63
+
+
+class ReceiveMode(Enum):
+    """Whether a message stays, locked, until it is settled, or is gone when handed out."""
+
+    PEEK_LOCK = "peek-lock"
+    RECEIVE_AND_DELETE = "receive-and-delete"
+
+
+def check_open_for_receive(sub_queue: ServedSubQueue) -> None:
+    """Refuse when the entity's status forbids receiving, or it needs what we do not serve."""
+    properties = sub_queue.queue.properties
+    if not properties.status.allows_receive:
+        raise EntityDisabled(
+            f"The messaging entity '{sub_queue.queue.name}' is disabled for receiving."
+        )
+    if properties.requires_session and sub_queue.sub_queue is SubQueue.MAIN:
+        raise NotImplementedYet("Sessions are not served by this version.")
+
+
+class Receiver:
+    """One receiver of one sub-queue.
+
+    It asks several fragments at once and hands out what comes first (R3.1). What comes beyond
+    the need stays cached here, locked, for the next receive (R3.2), and is given back, uncounted,
+    when the receiver ends.
+    """
+
+    def __init__(self, sub_queue: ServedSubQueue, mode: ReceiveMode, clock: Clock) -> None:
+        self.sub_queue = sub_queue
+        self.mode = mode
+        self._clock = clock
+        self._cache: deque[StoredMessage] = deque()
+        self._asking: dict[Source, asyncio.Future[None]] = {}
+        self._asked_count = 0
+        self._arrival: asyncio.Future[None] | None = None
+
+    async def receive(self, count_max: int) -> list[StoredMessage]:
+        """Return at least one message and at most `count_max`, or none if none is free.
+
+        Cancelled: what was locked meanwhile stays cached here.
+        """
+        while True:
+            self._ask(count_max)
+            if self._cache:
+                break
+            if not self._asking:
+                return []
+            self._arrival = asyncio.get_running_loop().create_future()
+            try:
+                await self._arrival
+            finally:
+                self._arrival = None
+        taken = self._take(count_max)
+        if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
+            return await self._removed(taken)
+        return taken
+
+    def wait(self) -> "asyncio.Future[None]":
+        """Return a future that ends when a receive may find something. Cancel it to leave."""
+        return self.sub_queue.waiting.join()
+
+    async def close(self) -> None:
+        """Give back at once what is cached or still on its way (R3.2)."""
+        while self._asking:
+            await asyncio.wait(list(self._asking.values()))
+        taken = self._take(len(self._cache))
+        if taken:
+            await give_back(self.sub_queue, [message.lock for message in taken], self._clock)
+
+    def _ask(self, count_max: int) -> None:
+        """Start asking fragments until enough is on its way, spread over those that have some."""
+        missing = count_max - len(self._cache) - self._asked_count
+        if missing <= 0:
+            return
+        for source in self.sub_queue.candidates():
+            if source in self._asking:
+                continue
+            count = min(missing, ACQUIRE_COUNT_MAX)
+            self._asking[source] = asyncio.ensure_future(self._acquire(source, count))
+            self._asked_count += count
+            missing -= count
+            if missing <= 0:
+                return
+
+    async def _acquire(self, source: Source, count: int) -> None:
+        additions = source.additions
+        now = self._clock.now()
+        locked_until = Instant(now + self.sub_queue.queue.lock_duration_ms)
+        nonce = secrets.randbits(NONCE_BITS)
+        request = Acquire(source.number, count, ACQUIRE_BYTES_MAX, locked_until, nonce)
+        try:
+            messages = await source.store.acquire(request, now=now)
+        except BusError:
+            # Its store went away: the others go on, and this one is asked again when it is back.
+            messages = []
+        else:
+            if not messages:
+                source.empty_at = additions
+        self._cache.extend(messages)
+        self._asked_count -= count
+        del self._asking[source]
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+    def _take(self, count_max: int) -> list[StoredMessage]:
+        cache = self._cache
+        if len(cache) <= count_max:
+            taken = list(cache)
+            cache.clear()
+            return taken
+        return [cache.popleft() for _ in range(count_max)]
+
+    async def _removed(self, messages: list[StoredMessage]) -> list[StoredMessage]:
+        """Remove messages for good before they are handed out; those that could not be are not."""
+        by_source = locks_by_source(self.sub_queue, [message.lock for message in messages])
+        gone: set[int] = set()
+        for source, locks in by_source.items():
+            try:
+                await source.store.apply([Remove(source.number, locks)], now=self._clock.now())
+            except BusError:
+                gone.update(lock.sequence for lock in locks)
+        return [message for message in messages if message.sequence not in gone]
+
+
+def locks_by_source(sub_queue: ServedSubQueue, locks: list[Lock]) -> dict[Source, list[Lock]]:
+    """Group locks by the fragment that holds their messages; unknown fragments are left out."""
+    groups: dict[Source, list[Lock]] = {}
+    for lock in locks:
+        source = sub_queue.source_of(lock.sequence)
+        if source is not None:
+            groups.setdefault(source, []).append(lock)
+    return groups
+
+
+async def give_back(sub_queue: ServedSubQueue, locks: list[Lock], clock: Clock) -> None:
+    """Make messages free again that nobody looked at. A store that is away keeps its locks."""
+    for source, held in locks_by_source(sub_queue, locks).items():
+        operation: Operation = Unlock(source.number, held, is_counted=False)
+        try:
+            await source.store.apply([operation], now=clock.now())
+        except BusError:
+            continue
+        sub_queue.note_added(source, len(held))

@@ -1,0 +1,131 @@
+"""send: messages come in, and are accepted once they are on disk."""
+
+import asyncio
+from collections.abc import Sequence
+
+from bendybus.broker.clock import Clock
+from bendybus.broker.served_queue import ServedQueue, Source
+from bendybus.model.entity import EntityStatus
+from bendybus.model.errors import (
+    EntityDisabled,
+    InvalidOperation,
+    NotImplementedYet,
+    QuotaExceeded,
+    StoreUnavailable,
+)
+from bendybus.model.ids import FragmentIndex, Instant
+from bendybus.model.message import Message
+from bendybus.model.operations import Append
+from bendybus.model.partitioning import fragment_for, key_of
+
+# The group of messages that have no key: any fragment may take them.
+KEYLESS = None
+
+
+def group_by_fragment(
+    queue: ServedQueue, messages: Sequence[Message]
+) -> dict[FragmentIndex | None, list[int]]:
+    """Say which messages (by index) go together; the keyless ones form one group (R2.1, R2.4).
+
+    One group, and so one fragment, for all the keyless messages that arrived together: a commit
+    of many messages costs little more than one of few, and the next arrival takes the next
+    fragment, so the spread stays even.
+    """
+    if not queue.is_partitioned:
+        return {FragmentIndex(0): list(range(len(messages)))}
+    has_duplicate_detection = queue.properties.requires_duplicate_detection
+    count = len(queue.main.sources)
+    groups: dict[FragmentIndex | None, list[int]] = {}
+    for at, message in enumerate(messages):
+        key = key_of(message, has_duplicate_detection=has_duplicate_detection)
+        fragment = KEYLESS if key is None else fragment_for(key, count)
+        groups.setdefault(fragment, []).append(at)
+    return groups
+
+
+def check_one_key(queue: ServedQueue, batch: Sequence[Message]) -> None:
+    """Refuse an atomic batch with two keys: it could not be kept in one fragment."""
+    if not queue.is_partitioned:
+        return
+    has_duplicate_detection = queue.properties.requires_duplicate_detection
+    keys = {key_of(each, has_duplicate_detection=has_duplicate_detection) for each in batch}
+    if len(keys - {None}) > 1:
+        raise InvalidOperation(
+            f"A batch sent to the partitioned entity '{queue.name}' has messages with different"
+            " keys (SessionId or PartitionKey). Send them in batches of one key each."
+        )
+
+
+def check_open_for_send(queue: ServedQueue) -> None:
+    """Refuse when the entity's status forbids sending, or it needs what we do not serve."""
+    if not queue.properties.status.allows_send:
+        raise EntityDisabled(f"The messaging entity '{queue.name}' is disabled for sending.")
+    if queue.properties.requires_session or queue.properties.requires_duplicate_detection:
+        raise NotImplementedYet(
+            f"The queue '{queue.name}' requires sessions or duplicate detection, which this"
+            " version does not serve."
+        )
+
+
+async def send(
+    queue: ServedQueue,
+    messages: Sequence[Message],
+    fragment: FragmentIndex | None,
+    clock: Clock,
+) -> None:
+    """Store messages in one fragment, all or none; durable on return.
+
+    With a key the fragment is given, and its refusal is final (R2.5). Without one the next in
+    turn takes them, or another that is online and has room. Cancelled: applied or not, never
+    half.
+    """
+    if queue.properties.status is not EntityStatus.ACTIVE:
+        check_open_for_send(queue)
+    now = clock.now()
+    set_expiry(queue, messages, now)
+    if fragment is not None:
+        await _append(queue, queue.main.sources[fragment], messages, now)
+        return
+    refusal: StoreUnavailable | QuotaExceeded | None = None
+    for source in queue.rotation():
+        try:
+            await _append(queue, source, messages, now)
+        except (StoreUnavailable, QuotaExceeded) as error:
+            refusal = error
+        else:
+            return
+    assert refusal is not None, "a queue has at least one fragment"
+    raise refusal
+
+
+def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> None:
+    """Set when each message expires: after its own time to live or the queue's, the shorter."""
+    default = queue.time_to_live_ms
+    for message in messages:
+        own = message.time_to_live_ms
+        if own is not None:
+            message.expires_at = Instant(now + (own if default is None else min(own, default)))
+        elif default is not None:
+            message.expires_at = Instant(now + default)
+
+
+async def _append(
+    queue: ServedQueue, source: Source, messages: Sequence[Message], now: Instant
+) -> None:
+    if not source.store.is_online:
+        raise queue.unavailable(source)
+    operation = Append(source.number, messages, queue.fragment_bytes_max)
+    try:
+        await source.store.apply([operation], now=now)
+    except QuotaExceeded as error:
+        raise QuotaExceeded(
+            f"The maximum size of the messaging entity '{queue.name}' has been reached in fragment"
+            f" {source.fragment}. {error}"
+        ) from error
+    except StoreUnavailable as error:
+        raise queue.unavailable(source) from error
+    except asyncio.CancelledError:
+        # The lane may still apply it; whoever waits must look.
+        queue.main.note_added(source, len(messages))
+        raise
+    queue.main.note_added(source, len(messages))

@@ -1,0 +1,129 @@
+"""A queue as the broker serves it: its fragments, where they are, and whether they hold anything."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bendybus.broker.waiting import Waiting
+from bendybus.model.entity import Queue
+from bendybus.model.errors import StoreUnavailable
+from bendybus.model.ids import EntityNumber, FragmentIndex, QueueNumber, SubQueue, fragment_of
+from bendybus.model.settlement import DeliveryPolicy
+from bendybus.store.port import EntityRecord, Store
+
+_MEGABYTE: Final = 1024 * 1024
+
+
+class Source:
+    """One sub-queue of one fragment: what a receiver asks for messages.
+
+    `additions` rises whenever a message may have become free here. A receiver that got less than
+    it asked for notes the number that it saw before asking; while it has not risen, asking again
+    is pointless. It is a hint and lives in memory only.
+    """
+
+    __slots__ = ("additions", "empty_at", "fragment", "number", "store")
+
+    def __init__(self, store: Store, number: QueueNumber, fragment: FragmentIndex) -> None:
+        self.store = store
+        self.number = number
+        self.fragment = fragment
+        self.additions = 0
+        self.empty_at = -1
+
+    @property
+    def may_have_messages(self) -> bool:
+        """Whether asking makes sense now."""
+        return self.empty_at != self.additions and self.store.is_online
+
+
+class ServedSubQueue:
+    """A queue, or its dead-letter queue, over all fragments."""
+
+    def __init__(self, queue: "ServedQueue", sub_queue: SubQueue) -> None:
+        self.queue = queue
+        self.sub_queue = sub_queue
+        self.sources: list[Source] = []
+        self.waiting = Waiting()
+        self._next_source = 0
+
+    def source_of(self, sequence: int) -> Source | None:
+        """Return where a message with that sequence number would be."""
+        fragment = fragment_of(sequence)
+        return self.sources[fragment] if fragment < len(self.sources) else None
+
+    def candidates(self) -> Iterator[Source]:
+        """Yield the sources worth asking, from a different one each time."""
+        count = len(self.sources)
+        start = self._next_source
+        self._next_source = (start + 1) % count
+        for step in range(count):
+            source = self.sources[(start + step) % count]
+            if source.may_have_messages:
+                yield source
+
+    def note_added(self, source: Source, count: int) -> None:
+        """Note that messages became free, and wake receivers for them."""
+        source.additions += 1
+        self.waiting.wake(count)
+
+    def policy(self, source: Source) -> DeliveryPolicy:
+        """Return what the settlement rules need to know."""
+        properties = self.queue.properties
+        dead_letters = self.queue.sub_queues[SubQueue.DEAD_LETTER].sources[source.fragment]
+        return DeliveryPolicy(
+            queue=source.number,
+            entity_name=self.queue.name,
+            dead_letter_queue=dead_letters.number if self.sub_queue is SubQueue.MAIN else None,
+            delivery_count_max=properties.max_delivery_count,
+            is_dead_lettered_on_expiry=properties.dead_lettering_on_message_expiration,
+        )
+
+
+class ServedQueue:
+    """A queue and all its fragments."""
+
+    def __init__(self, record: EntityRecord) -> None:
+        self.number: EntityNumber = record.number
+        self.entity: Queue = record.queue
+        self.name = record.queue.name
+        self.properties = record.queue.properties
+        self.is_partitioned = self.properties.enable_partitioning
+        self.lock_duration_ms = round(self.properties.lock_duration.total_seconds() * 1000)
+        time_to_live = self.properties.default_message_time_to_live
+        self.time_to_live_ms = (
+            None if time_to_live is None else round(time_to_live.total_seconds() * 1000)
+        )
+        self.fragment_bytes_max = self.properties.max_size_megabytes * _MEGABYTE
+        self.message_bytes_max = self.properties.max_message_size_kilobytes * 1024
+        self.sub_queues = {each: ServedSubQueue(self, each) for each in SubQueue}
+        self._next_fragment = 0
+
+    @property
+    def main(self) -> ServedSubQueue:
+        """The queue itself, without its dead letters."""
+        return self.sub_queues[SubQueue.MAIN]
+
+    @property
+    def is_available(self) -> bool:
+        """Whether every fragment can be reached."""
+        return all(source.store.is_online for source in self.main.sources)
+
+    def place(self, sub_queue: SubQueue, source: Source) -> None:
+        """Add a fragment's source; fragments come in order."""
+        sources = self.sub_queues[sub_queue].sources
+        assert source.fragment == len(sources), "fragments are placed in order"
+        sources.append(source)
+
+    def rotation(self) -> Sequence[Source]:
+        """Return the fragments in the order in which a keyless send tries them (R2.4)."""
+        sources = self.main.sources
+        start = self._next_fragment
+        self._next_fragment = (start + 1) % len(sources)
+        return sources[start:] + sources[:start]
+
+    def unavailable(self, source: Source) -> StoreUnavailable:
+        """Make the refusal for a fragment whose store is offline (R2.5)."""
+        status = source.store.status()
+        return StoreUnavailable(
+            status.number, status.reason or "offline", entity=self.name, fragment=source.fragment
+        )

@@ -1,0 +1,91 @@
+"""sweep: locks that ended, messages that expired, stores that came back."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bendybus.broker.clock import Clock
+from bendybus.broker.served_queue import ServedSubQueue, Source
+from bendybus.model.errors import BusError
+from bendybus.model.ids import QueueNumber, SubQueue
+from bendybus.model.operations import Operation, Unlock
+from bendybus.model.settlement import operation_for_due
+from bendybus.store.port import Due, Store
+
+SWEEP_SECONDS: Final = 0.25
+# What one store is told in one turn; the next turn follows at once when there is more.
+SWEEP_COUNT_MAX: Final = 500
+
+# The place of every queue that a store holds.
+Places = Mapping[QueueNumber, tuple[ServedSubQueue, Source]]
+
+_log = logging.getLogger(__name__)
+
+
+class Sweep:
+    """Deals with what is due, store by store, in bounded turns."""
+
+    def __init__(self, stores: Sequence[Store], places: Sequence[Places], clock: Clock) -> None:
+        self._stores = stores
+        self._places = places
+        self._clock = clock
+        self._was_online = [True] * len(stores)
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            await self.sweep_all()
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def sweep_all(self) -> None:
+        """Sweep every store that is online, and welcome those that have come back."""
+        await asyncio.gather(*(self._sweep_store(at) for at in range(len(self._stores))))
+
+    async def _sweep_store(self, at: int) -> None:
+        store, places = self._stores[at], self._places[at]
+        if not store.is_online:
+            self._was_online[at] = False
+            return
+        if not self._was_online[at]:
+            self._was_online[at] = True
+            for sub_queue, source in places.values():
+                sub_queue.note_added(source, len(sub_queue.sources))
+        try:
+            while await sweep_once(store, places, self._clock) == SWEEP_COUNT_MAX:
+                continue
+        except BusError as error:
+            _log.warning("sweeping store %d was cut short: %s", at, error)
+
+
+async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
+    """Deal with what is due in one store, up to a bound; return how much there was."""
+    now = clock.now()
+    found = await store.due(now=now, count_max=SWEEP_COUNT_MAX)
+    if not found:
+        return 0
+    operations = _decide(found, places)
+    await store.apply(operations, now=now)
+    for queue in {due.queue for due in found}:
+        sub_queue, source = places[queue]
+        sub_queue.note_added(source, len(found))
+        dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
+        dead_letters.note_added(dead_letters.sources[source.fragment], len(found))
+    return min(len(found), SWEEP_COUNT_MAX)
+
+
+def _decide(found: Sequence[Due], places: Places) -> list[Operation]:
+    """Decide for each, and join the unlocks of one queue into one operation."""
+    operations: list[Operation] = []
+    unlocks: dict[QueueNumber, list[Unlock]] = {}
+    for due in found:
+        sub_queue, source = places[due.queue]
+        operation = operation_for_due(due.guard, due.lock, due.marks, sub_queue.policy(source))
+        if isinstance(operation, Unlock):
+            unlocks.setdefault(due.queue, []).append(operation)
+        else:
+            operations.append(operation)
+    for queue, several in unlocks.items():
+        locks = [lock for unlock in several for lock in unlock.locks]
+        operations.append(Unlock(queue, locks, is_counted=True, guard=several[0].guard))
+    return operations
