@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from bench.machine import Machine
+from bench.page import Table, as_markdown, as_text, write_between_marks
 from bench.promises import Verdict
 from bench.readings import Figure, Readings, Subject, unit_of
 
-BEGIN: Final = "<!-- figures: begin (written by `make bench`) -->"
-END: Final = "<!-- figures: end -->"
 NOTHING: Final = "-"
 WHOLE_NUMBERS_FROM: Final = 100
-
-Table = list[list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +82,6 @@ def cores(readings: Readings, subject: Subject) -> str:
     return NOTHING if shares is None else f"{shares.broker_cores:.2f} + {shares.client_cores:.2f}"
 
 
-def as_text(table: Table) -> str:
-    """Aligned columns for a terminal."""
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    lines = []
-    for first, *others in table:
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells]))
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def as_markdown(table: Table) -> str:
-    """The same as a Markdown table."""
-    lines = ["| " + " | ".join(row) + " |" for row in table]
-    rule = "| --- |" + " ---: |" * (len(table[0]) - 1)
-    return "\n".join([lines[0], rule, *lines[1:]])
-
-
 def print_outcome(outcome: Outcome) -> None:
     """Everything a reader at the terminal wants."""
     print(f"\n{conditions(outcome)}\n")
@@ -123,13 +103,13 @@ def conditions(outcome: Outcome) -> str:
 
 
 def write_page(page: Path, outcome: Outcome) -> None:
-    """Put the figures between the marks of the page; the prose around them stays."""
-    before, rest = page.read_text().split(BEGIN)
-    after = rest.split(END)[1]
-    tables = [promises_table(outcome.verdicts), figures_table(outcome.readings)]
-    tables.append(cpu_table(outcome.readings))
-    parts = [BEGIN, conditions(outcome), *(as_markdown(table) for table in tables), END]
-    page.write_text(before + "\n\n".join(parts) + after)
+    """Put the figures into the page of the documentation."""
+    tables = [
+        promises_table(outcome.verdicts),
+        figures_table(outcome.readings),
+        cpu_table(outcome.readings),
+    ]
+    write_between_marks(page, [conditions(outcome), *(as_markdown(table) for table in tables)])
 
 
 def append_history(folder: Path, outcome: Outcome) -> Path:

@@ -1,0 +1,127 @@
+"""`bench/profile`: one profile of this broker under load, as shares of time by layer.
+
+py-spy stops the process for each sample, so rates under it are lower than the benchmark's; the
+shares are what it is for.
+"""
+
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench import machine
+from bench.clients import Clients
+from bench.layers import IDLE, Profile, read_profile
+from bench.page import Table, as_markdown, as_text, write_between_marks
+from bench.processes import BenchmarkError, wait_until
+from bench.scenarios import SMALL_BODY_BYTES, Turn
+from bench.size import FULL
+from bench.subject_bendybus import Bendybus
+
+HERE: Final = Path(__file__).resolve().parent
+PAGE: Final = HERE.parent / "docs" / "profile.md"
+WORK: Final = HERE / ".work"
+QUEUE: Final = "partitioned"
+FUNCTIONS_SHOWN: Final = 15
+RECORD_SECONDS_MAX: Final = 600
+START_SECONDS_MAX: Final = 30.0
+
+
+def main() -> int:
+    """Record, attribute, print and write the page."""
+    try:
+        profile, rates = record(WORK)
+    except (BenchmarkError, OSError, subprocess.SubprocessError) as failure:
+        print(f"bench: {failure}", file=sys.stderr)
+        return 2
+    tables = [layers_table(profile), functions_table(profile)]
+    for table in tables:
+        print(f"\n{as_text(table)}")
+    heading = conditions(rates)
+    write_between_marks(PAGE, [heading, *(as_markdown(table) for table in tables)])
+    print(f"\nwritten to {PAGE.relative_to(HERE.parent)}")
+    return 0
+
+
+def record(work: Path) -> tuple[Profile, tuple[float, float]]:
+    """Run one sender and one receiver at once under py-spy; the profile and both rates."""
+    clients = Clients(work / "bin")
+    clients.build()
+    system, folder, samples = Bendybus(), work / "data" / "profile", work / "profile.txt"
+    shutil.rmtree(folder, ignore_errors=True)
+    with system.running(folder) as broker:
+        turn = Turn(clients, broker, QUEUE, FULL)
+        turn.warm_up()
+        with (work / "py-spy.log").open("w+") as log:
+            recorder = subprocess.Popen(py_spy(broker.pid, samples), stdout=log, stderr=log)
+            wait_until(
+                lambda: "Sampling" in (work / "py-spy.log").read_text(),
+                seconds_max=START_SECONDS_MAX,
+                what="py-spy to begin",
+            )
+            rates = clients.send_and_receive(
+                broker,
+                QUEUE,
+                FULL.messages,
+                body_bytes=SMALL_BODY_BYTES,
+                in_flight=FULL.in_flight,
+            )
+            recorder.send_signal(signal.SIGINT)  # it writes what it has
+            recorder.wait(START_SECONDS_MAX)
+    shutil.rmtree(folder, ignore_errors=True)
+    return read_profile(samples.read_text().splitlines()), rates
+
+
+def py_spy(pid: int, samples: Path) -> list[str]:
+    """Sample all threads, waiting ones too, down into C: that is where SQLite and the disk are."""
+    beside = Path(sys.executable).with_name("py-spy")
+    program = str(beside) if beside.exists() else shutil.which("py-spy")
+    if program is None:
+        raise BenchmarkError("py-spy is not installed; run make setup")
+    how = ["--native", "--idle", "--threads", "--full-filenames", "--format", "raw"]
+    what = ["--pid", str(pid), "--duration", str(RECORD_SECONDS_MAX), "--output", str(samples)]
+    return [program, "record", *how, *what]
+
+
+def layers_table(profile: Profile) -> Table:
+    """A column per kind of thread; shares of that thread's time."""
+    threads = sorted(profile.by_thread)
+    totals = {thread: profile.by_thread[thread].total() for thread in threads}
+    weight = {
+        layer: sum(samples[layer] for samples in profile.by_thread.values())
+        for samples in profile.by_thread.values()
+        for layer in samples
+    }
+    table = [["share of time", *threads]]
+    for layer in sorted(weight, key=lambda name: (name == IDLE, -weight[name])):
+        shares = [profile.by_thread[thread][layer] / totals[thread] for thread in threads]
+        table.append([layer, *(f"{share:.1%}" for share in shares)])
+    return table
+
+
+def functions_table(profile: Profile) -> Table:
+    """Our functions that the process was busy in, or in what they called outside our code."""
+    total = profile.by_function.total()
+    table = [["busy in, with what it calls outside our code", "share of busy time"]]
+    for function, count in profile.by_function.most_common(FUNCTIONS_SHOWN):
+        table.append([f"`{function}`", f"{count / total:.1%}"])
+    return table
+
+
+def conditions(rates: tuple[float, float]) -> str:
+    """When, where and at which rates."""
+    seen = machine.describe(WORK)
+    sent, received = rates
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, bendybus {Bendybus().version()}, "
+        f"{seen.cores} cores of {seen.processor}, {seen.sync_ms} ms per synced write; "
+        f"under the profiler {sent:,.0f} sends/s and {received:,.0f} receives/s at once, "
+        f"{SMALL_BODY_BYTES} B, {QUEUE} queue."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

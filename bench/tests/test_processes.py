@@ -1,0 +1,64 @@
+"""What the kernel says of processes that we know."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.machine import filesystem_of
+from bench.processes import (
+    BenchmarkError,
+    cpu_seconds,
+    family,
+    resident_bytes,
+    stop,
+    wait_until,
+    with_cpu_shares,
+)
+
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+input()
+"""
+
+
+def test_a_family_is_a_process_with_its_descendants() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert family(parent.pid) == [parent.pid, child]
+        alone = int(Path(f"/proc/{parent.pid}/statm").read_text().split()[1])
+        assert resident_bytes(parent.pid) > alone * os.sysconf("SC_PAGE_SIZE")
+        parent.communicate(b"\n")
+
+
+def test_a_busy_broker_and_idle_clients_are_told_apart() -> None:
+    def spin() -> None:
+        until = cpu_seconds(os.getpid()) + 0.1
+        wait_until(lambda: cpu_seconds(os.getpid()) >= until, seconds_max=10, what="processor time")
+
+    _, shares = with_cpu_shares(os.getpid(), spin)
+    assert shares.broker_cores > 0
+    assert shares.client_cores == 0
+
+
+def test_waiting_in_vain_names_what_was_waited_for() -> None:
+    with pytest.raises(BenchmarkError, match="for the moon"):
+        wait_until(lambda: False, seconds_max=0, what="the moon")
+
+
+def test_a_process_that_has_ended_can_be_stopped() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+        stop(process)
+        assert process.returncode == 0
+
+
+def test_a_folder_is_on_the_filesystem_of_the_longest_mount_above_it() -> None:
+    assert filesystem_of(Path("/proc/self")) == "proc"
