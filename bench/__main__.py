@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -30,12 +31,16 @@ WORK: Final = HERE / ".work"
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0: all promises of the chosen scenarios kept; 1: one broken; 2: the run failed."""
     options = parse(arguments)
+    # End by the exit of every block, so that no broker is left running.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     size: Size = QUICK if options.quick else FULL
     try:
         outcome = measure(size, options.only, options.work)
     except (BenchmarkError, OSError, subprocess.SubprocessError) as failure:
         print(f"bench: {failure}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     print_outcome(outcome)
     if size is QUICK:
         print("quick run: it shows that everything works; its figures are not judged and not kept")

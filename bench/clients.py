@@ -14,7 +14,7 @@ from bench.processes import BenchmarkError, wait_until
 
 HERE: Final = Path(__file__).resolve().parent
 PROGRAMS: Final = ("load", "latency", "idle", "first", "drain")
-RUN_SECONDS_MAX: Final = 900.0
+RUN_SECONDS_MAX: Final = 300.0
 CONNECT_SECONDS_MAX: Final = 120.0
 # Long enough for a broker to hand out what it was given back by the connection before.
 QUIET_MS: Final = 500
@@ -52,21 +52,25 @@ class Clients:
     ) -> float:
         """Send durable messages; acknowledged messages per second."""
         numbers = (str(count), str(body_bytes), str(in_flight))
-        return load_rate(finish(self._start(broker, "load", "send", queue=queue, then=numbers)))
+        with self._running(broker, "load", "send", queue=queue, then=numbers) as sender:
+            return load_rate(finish(sender))
 
     def receive(self, broker: RunningBroker, queue: str, count: int, *, in_flight: int) -> float:
         """Receive and accept messages; messages per second."""
         numbers = (str(count), "0", str(in_flight))
-        return load_rate(finish(self._start(broker, "load", "recv", queue=queue, then=numbers)))
+        with self._running(broker, "load", "recv", queue=queue, then=numbers) as receiver:
+            return load_rate(finish(receiver))
 
     def send_and_receive(
         self, broker: RunningBroker, queue: str, count: int, *, body_bytes: int, in_flight: int
     ) -> tuple[float, float]:
         """One sender and one receiver at once; messages per second of each."""
         numbers = (str(count), str(body_bytes), str(in_flight))
-        receiver = self._start(broker, "load", "recv", queue=queue, then=numbers)
-        sender = self._start(broker, "load", "send", queue=queue, then=numbers)
-        return load_rate(finish(sender)), load_rate(finish(receiver))
+        with (
+            self._running(broker, "load", "recv", queue=queue, then=numbers) as receiver,
+            self._running(broker, "load", "send", queue=queue, then=numbers) as sender,
+        ):
+            return load_rate(finish(sender)), load_rate(finish(receiver))
 
     def waits(
         self,
@@ -79,7 +83,8 @@ class Clients:
     ) -> Waits:
         """Send at a fixed rate; how long the acknowledgements took."""
         numbers = (f"{per_second:.0f}", str(seconds), str(body_bytes))
-        output = finish(self._start(broker, "latency", queue=queue, then=numbers))
+        with self._running(broker, "latency", queue=queue, then=numbers) as sender:
+            output = finish(sender)
         return Waits(
             p50_ms=number_before("us_p50", output) / 1000,
             p99_ms=number_before("us_p99", output) / 1000,
@@ -88,35 +93,35 @@ class Clients:
 
     def has_message(self, broker: RunningBroker, queue: str, *, wait_ms: int) -> bool:
         """Whether the queue yields a message within the time; the message stays in the queue."""
-        output = finish(self._start(broker, "first", queue=queue, then=(str(wait_ms),)))
-        return "first delivery" in output
+        with self._running(broker, "first", queue=queue, then=(str(wait_ms),)) as receiver:
+            return "first delivery" in finish(receiver)
 
     def drain(self, broker: RunningBroker, queue: str) -> int:
         """Empty the queue; how many messages were in it."""
-        output = finish(self._start(broker, "drain", queue=queue, then=(str(QUIET_MS),)))
-        return int(number_before("drained", output))
+        with self._running(broker, "drain", queue=queue, then=(str(QUIET_MS),)) as receiver:
+            return int(number_before("drained", finish(receiver)))
 
     @contextmanager
     def idle_connections(self, broker: RunningBroker, queue: str, count: int) -> Iterator[None]:
         """Hold that many connections, each with one attached receiver, while the body runs."""
-        process = self._start(broker, "idle", queue=queue, then=(str(count),))
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        try:
+        with self._running(broker, "idle", queue=queue, then=(str(count),)) as process:
+            assert process.stdout is not None
+            os.set_blocking(process.stdout.fileno(), False)
             wait_until(
                 lambda: process.poll() is not None or is_ready(process),
                 seconds_max=CONNECT_SECONDS_MAX,
                 what=f"{count} connections",
             )
             yield
-        finally:
             finish(process)
 
-    def _start(
+    @contextmanager
+    def _running(
         self, broker: RunningBroker, program: str, *mode: str, queue: str, then: tuple[str, ...]
-    ) -> "subprocess.Popen[str]":
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Run a program that ends with the block at the latest, however the block ends."""
         where = (f"127.0.0.1:{broker.port}", broker.addresses[queue])
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [str(self._folder / program), *mode, *where, *then],
             env=os.environ | {"LOAD_USER": broker.user, "LOAD_PASS": broker.password},
             stdin=subprocess.PIPE,
@@ -124,21 +129,25 @@ class Clients:
             stderr=subprocess.PIPE,
             text=True,
         )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
 
 
-def is_ready(process: "subprocess.Popen[str]") -> bool:
+def is_ready(process: subprocess.Popen[str]) -> bool:
     """Whether the program has said that it holds all its connections."""
     assert process.stdout is not None
     return process.stdout.readline().startswith("ready")
 
 
-def finish(process: "subprocess.Popen[str]") -> str:
+def finish(process: subprocess.Popen[str]) -> str:
     """Close the program's input, wait for its end and return what it printed."""
     try:
         output, errors = process.communicate(timeout=RUN_SECONDS_MAX)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
         raise BenchmarkError(f"no end after {RUN_SECONDS_MAX:.0f} s: {process.args!r}") from None
     if process.returncode != 0:
         raise BenchmarkError(f"{process.args!r} failed: {errors.strip()}")

@@ -5,7 +5,6 @@ own name service (epmd), its own cookie (in a HOME of its own) and keeps everyth
 given.
 """
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from bench.brokers import RunningBroker
-from bench.processes import BenchmarkError, free_port, is_listening, stop, wait_until
+from bench.processes import (
+    BenchmarkError,
+    environment_without,
+    free_port,
+    is_listening,
+    stop,
+    wait_until,
+)
 
 # The scripts in /usr/sbin would change to the user of Debian's service; these run as whoever asks.
 SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")
@@ -47,7 +53,11 @@ class RabbitMq:
         environment = node_environment(folder, port)
         with (folder / "output.log").open("ab") as output:
             process = subprocess.Popen(
-                [SCRIPTS / "rabbitmq-server"], env=environment, stdout=output, stderr=output
+                [SCRIPTS / "rabbitmq-server"],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for us; we stop the node in good order
             )
         try:
             wait_until(
@@ -75,7 +85,7 @@ def node_environment(folder: Path, port: int) -> dict[str, str]:
     """Where the node keeps its things and listens; everything else stays as packaged."""
     (folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{port}\n")
     (folder / "enabled_plugins").write_text("[rabbitmq_amqp1_0].\n")
-    return os.environ | {
+    return environment_without("RABBITMQ_") | {
         "HOME": str(folder),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "ERL_EPMD_PORT": str(free_port()),

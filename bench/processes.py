@@ -30,6 +30,11 @@ class CpuShares:
     client_cores: float
 
 
+def environment_without(prefix: str) -> dict[str, str]:
+    """Our environment without a broker's own variables: what is measured are its defaults."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefix)}
+
+
 def wait_until(is_met: Callable[[], bool], *, seconds_max: float, what: str) -> None:
     """Poll until the condition holds. Raises `BenchmarkError` naming it when the time is over."""
     deadline = time.monotonic() + seconds_max

@@ -55,13 +55,15 @@ def record(work: Path) -> tuple[Profile, tuple[float, float]]:
     with system.running(folder) as broker:
         turn = Turn(clients, broker, QUEUE, FULL)
         turn.warm_up()
-        with (work / "py-spy.log").open("w+") as log:
+        with (work / "py-spy.log").open("w") as log:
             recorder = subprocess.Popen(py_spy(broker.pid, samples), stdout=log, stderr=log)
             wait_until(
-                lambda: "Sampling" in (work / "py-spy.log").read_text(),
+                lambda: "Sampling" in log_text(work) or recorder.poll() is not None,
                 seconds_max=START_SECONDS_MAX,
                 what="py-spy to begin",
             )
+            if recorder.poll() is not None:
+                raise BenchmarkError(f"py-spy did not begin: {log_text(work)}")
             rates = clients.send_and_receive(
                 broker,
                 QUEUE,
@@ -73,6 +75,11 @@ def record(work: Path) -> tuple[Profile, tuple[float, float]]:
             recorder.wait(START_SECONDS_MAX)
     shutil.rmtree(folder, ignore_errors=True)
     return read_profile(samples.read_text().splitlines()), rates
+
+
+def log_text(work: Path) -> str:
+    """What py-spy has said so far."""
+    return (work / "py-spy.log").read_text()
 
 
 def py_spy(pid: int, samples: Path) -> list[str]:

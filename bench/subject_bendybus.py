@@ -1,7 +1,6 @@
 """This project's broker, run from the source tree with default settings."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.brokers import RunningBroker
-from bench.processes import BenchmarkError, stop, wait_until
+from bench.processes import BenchmarkError, environment_without, stop, wait_until
 
 SOURCE: Final = Path(__file__).resolve().parent.parent / "src"
 START_SECONDS_MAX: Final = 60.0
@@ -46,9 +45,10 @@ class Bendybus:
         with (folder / "output.log").open("ab") as output:
             process = subprocess.Popen(
                 serve_command(folder, ready_file),
-                env=os.environ | {"PYTHONPATH": str(SOURCE)},
+                env=environment_without("BENDYBUS_") | {"PYTHONPATH": str(SOURCE)},
                 stdout=output,
                 stderr=output,
+                start_new_session=True,  # Ctrl-C is for us; we stop the broker in good order
             )
         try:
             wait_until(

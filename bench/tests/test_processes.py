@@ -11,6 +11,7 @@ from bench.machine import filesystem_of
 from bench.processes import (
     BenchmarkError,
     cpu_seconds,
+    environment_without,
     family,
     resident_bytes,
     stop,
@@ -46,6 +47,14 @@ def test_a_busy_broker_and_idle_clients_are_told_apart() -> None:
     _, shares = with_cpu_shares(os.getpid(), spin)
     assert shares.broker_cores > 0
     assert shares.client_cores == 0
+
+
+def test_a_brokers_own_variables_are_kept_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_SETTING", "fast")
+    monkeypatch.setenv("OTHER_SETTING", "kept")
+    environment = environment_without("BROKER_")
+    assert "BROKER_SETTING" not in environment
+    assert environment["OTHER_SETTING"] == "kept"
 
 
 def test_waiting_in_vain_names_what_was_waited_for() -> None:
