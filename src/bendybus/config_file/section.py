@@ -22,7 +22,7 @@ class Value:
 
     def refuse(self, message: str) -> ConfigInvalid:
         """Make the refusal that points here."""
-        return self.node.place.refuse(f"{self.path}: {message}")
+        return self.node.place.refuse(f"{self.path}: {message}" if self.path else message)
 
     def text(self) -> str:
         """Read a text."""

@@ -1,0 +1,145 @@
+"""Settings: which source wins, and what is safe to start with."""
+
+from pathlib import Path
+
+import pytest
+
+from bendybus.model.access import Right
+from bendybus.model.errors import KeyRequired, SettingInvalid
+from bendybus.model.namespace import Namespace
+from bendybus.settings import (
+    DEVELOPMENT_KEY,
+    Choices,
+    choices_from_environment,
+    is_loopback,
+    settle,
+)
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the address is the subject
+OWN_KEY = "a-key-of-my-own-that-is-long"
+
+
+def test_without_any_choice_the_defaults_are_the_emulators() -> None:
+    settings = settle([], Namespace())
+    assert (settings.host, settings.amqp_port, settings.http_port) == ("127.0.0.1", 5672, 5300)
+    assert (settings.stores, settings.data) == (16, Path("bendybus-data"))
+    [rule] = settings.access_rules
+    assert (rule.name, rule.keys) == ("RootManageSharedAccessKey", ("SAS_KEY_VALUE",))
+    assert rule.rights == {Right.MANAGE}
+
+
+def test_the_stronger_source_wins_setting_by_setting() -> None:
+    settings = settle(
+        [
+            Choices(amqp_port=1),
+            Choices(amqp_port=2, http_port=20, stores=2),
+            Choices(amqp_port=3, http_port=30, stores=3, host="localhost"),
+        ],
+        Namespace(),
+    )
+    assert (settings.amqp_port, settings.http_port) == (1, 20)
+    assert (settings.stores, settings.host) == (2, "localhost")
+
+
+def test_zero_is_a_choice_of_port_and_not_the_absence_of_one() -> None:
+    assert settle([Choices(amqp_port=0), Choices(amqp_port=5)], Namespace()).amqp_port == 0
+
+
+def test_every_variable_of_the_environment_is_read() -> None:
+    choices = choices_from_environment(
+        {
+            "BENDYBUS_DATA": "folder",
+            "BENDYBUS_STORES": "4",
+            "BENDYBUS_HOST": "::1",
+            "BENDYBUS_AMQP_PORT": "1",
+            "BENDYBUS_HTTP_PORT": "2",
+            "BENDYBUS_KEY": OWN_KEY,
+            "BENDYBUS_KEY_FILE": "file",
+            "PATH": "ignored",
+        }
+    )
+    assert choices == Choices(
+        data=Path("folder"),
+        stores=4,
+        host="::1",
+        amqp_port=1,
+        http_port=2,
+        key=OWN_KEY,
+        key_file=Path("file"),
+    )
+
+
+def test_an_empty_variable_is_no_choice() -> None:
+    assert choices_from_environment({"BENDYBUS_HOST": "", "BENDYBUS_STORES": ""}) == Choices()
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", "٣", " 5"])
+def test_a_variable_that_is_no_number_is_named(text: str) -> None:
+    with pytest.raises(SettingInvalid, match="BENDYBUS_STORES must be a whole number"):
+        choices_from_environment({"BENDYBUS_STORES": text})
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (Choices(stores=0), "number of stores must be between 1 and 256"),
+        (Choices(stores=257), "number of stores"),
+        (Choices(amqp_port=65536), "AMQP port must be between 0 and 65535"),
+        (Choices(http_port=-1), "HTTP port"),
+        (Choices(amqp_port=7, http_port=7), "cannot share port 7"),
+        (Choices(key="short"), "BENDYBUS_KEY must have at least 16"),
+        (Choices(key="with;semicolon-and-long"), "must not contain"),
+        (Choices(key="with space and long enough"), "must not contain"),
+        (Choices(key=OWN_KEY, key_file=Path("x")), "both given"),
+        (Choices(key_file=Path("no/such/file")), "cannot read the key file no/such/file"),
+    ],
+)
+def test_a_value_out_of_bounds_is_named(choices: Choices, message: str) -> None:
+    with pytest.raises(SettingInvalid, match=message):
+        settle([choices], Namespace())
+
+
+def test_two_free_ports_may_both_be_asked_for() -> None:
+    assert settle([Choices(amqp_port=0, http_port=0)], Namespace()).http_port == 0
+
+
+@pytest.mark.parametrize("host", [EVERYWHERE, "::", "192.168.1.5", "broker.example.org"])
+def test_the_development_key_does_not_leave_the_machine(host: str) -> None:
+    with pytest.raises(KeyRequired, match="BENDYBUS_KEY or by --key-file"):
+        settle([Choices(host=host)], Namespace())
+    with pytest.raises(KeyRequired):
+        settle([Choices(host=host, key=DEVELOPMENT_KEY)], Namespace())
+    assert settle([Choices(host=host, key=OWN_KEY)], Namespace()).host == host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost", "LOCALHOST"])
+def test_this_machine_is_known_by_its_addresses(host: str) -> None:
+    assert is_loopback(host)
+    assert settle([Choices(host=host)], Namespace()).is_loopback
+
+
+def test_a_key_file_gives_the_key_without_its_last_line_break(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{OWN_KEY}\n")
+    settings = settle([Choices(host=EVERYWHERE, key_file=file)], Namespace())
+    assert settings.access_rules[0].primary_key == OWN_KEY
+    assert OWN_KEY not in repr(settings)
+
+
+def test_a_key_file_of_the_stronger_source_beats_a_key_of_the_weaker(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(OWN_KEY)
+    settings = settle([Choices(key_file=file), Choices(key="another-key-of-16")], Namespace())
+    assert settings.access_rules[0].primary_key == OWN_KEY
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"\xff" * 20, "is not text"), (b"x" * 5000, "too large")]
+)
+def test_a_key_file_that_holds_no_key_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(content)
+    with pytest.raises(SettingInvalid, match=message):
+        settle([Choices(key_file=file)], Namespace())
