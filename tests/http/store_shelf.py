@@ -1,0 +1,56 @@
+"""A few stores in memory, for tests of the HTTP side."""
+
+from datetime import UTC, datetime, timedelta
+
+from bendybus.model.access import AccessRule, Right, make_sas
+from bendybus.model.errors import StoreNotFound
+from bendybus.model.store_status import StoreState, StoreStatus
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+RULES = (
+    AccessRule("Root", "root-key", frozenset({Right.MANAGE})),
+    AccessRule("Sender", "send-key", frozenset({Right.SEND})),
+)
+
+
+def authorized(
+    rule: str = "Root",
+    key: str = "root-key",
+    resource: str = "http://localhost/",
+    now: datetime = NOON,
+) -> dict[str, str]:
+    """Return the header of a caller who holds the key."""
+    return {"Authorization": make_sas(resource, rule, key, now + timedelta(minutes=5))}
+
+
+class StoreShelf:
+    """Keeps what it is told about a number of stores; implements `StoreDrills`."""
+
+    def __init__(self, count: int) -> None:
+        self._states = [StoreState.ONLINE] * count
+
+    def stores(self) -> list[StoreStatus]:
+        return [
+            StoreStatus(
+                number=number,
+                state=state,
+                reason=None if state is StoreState.ONLINE else "taken offline",
+                path=f"data/store-{number:02}.db",
+                size_bytes=4096 * (number + 1),
+                fragments=2,
+            )
+            for number, state in enumerate(self._states)
+        ]
+
+    async def take_offline(self, number: int) -> None:
+        self._set(number, StoreState.OFFLINE)
+
+    async def bring_online(self, number: int) -> None:
+        self._set(number, StoreState.ONLINE)
+
+    def _set(self, number: int, state: StoreState) -> None:
+        if number >= len(self._states):
+            raise StoreNotFound(
+                f"There is no store {number}; they are 0 to {len(self._states) - 1}"
+            )
+        self._states[number] = state
