@@ -141,7 +141,7 @@ def encode_composite(value: object) -> bytes:
     return bytes(out)
 
 
-def _append_field(out: bytearray, wire: Wire, value: Any) -> None:
+def _append_field(out: bytearray, wire: Wire, value: Any) -> None:  # noqa: ANN401  by `wire`
     if value is None:
         out.append(0x40)
     elif wire is Wire.ANY or wire is Wire.ERROR:

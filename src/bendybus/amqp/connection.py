@@ -99,7 +99,7 @@ class AmqpConnection:
         self._plain = PlainFrames()
         self._pending = bytearray()
         self._pending_wanted = 0
-        """Nothing can be read before this many bytes are there, so half frames are not looked at."""
+        """Less than this cannot be read, so half a frame is not looked at again and again."""
         self._channels = Channels(settings, role, self._outbox)
         self._own_open: Open | None = None
         if role is Role.CLIENT:
@@ -169,7 +169,7 @@ class AmqpConnection:
         """Begin a session; links can be attached to it at once."""
         return self._channels.begin()
 
-    def sasl_outcome(self, ok: bool) -> list[Event]:
+    def sasl_outcome(self, ok: bool) -> list[Event]:  # noqa: FBT001  it is all there is to say
         """Give the verdict on a `SaslInitReceived` and read on: clients pipeline."""
         self._advance(ConnectionInput.SEND_SASL_OUTCOME)
         code = SaslCode.OK if ok else SaslCode.AUTH

@@ -80,7 +80,7 @@ class OversizedTransferReceived:
 
 @dataclass(slots=True)
 class DispositionReceived:
-    """The peer told the state of deliveries that we sent; if it settled them, they are forgotten."""
+    """The peer told the state of deliveries that we sent; those it settled are forgotten."""
 
     link: AmqpLink
     deliveries: list[OutgoingDelivery]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-class IllegalTransition(Exception):  # noqa: N818  the peer's fault or the caller's: not known here
+class IllegalTransition(Exception):
     """Something was sent or received that the state does not allow."""
 
 
-class ConnectionFault(Exception):  # noqa: N818  the peer's error, not ours
+class ConnectionFault(Exception):
     """The peer broke a rule that costs it the connection."""
 
     def __init__(self, condition: str, description: str) -> None:
@@ -16,7 +16,7 @@ class ConnectionFault(Exception):  # noqa: N818  the peer's error, not ours
         self.description = description
 
 
-class SessionFault(Exception):  # noqa: N818  the peer's error, not ours
+class SessionFault(Exception):
     """The peer broke a rule that costs it the session."""
 
     def __init__(self, condition: str, description: str) -> None:
@@ -25,5 +25,5 @@ class SessionFault(Exception):  # noqa: N818  the peer's error, not ours
         self.description = description
 
 
-class CannotSend(Exception):  # noqa: N818  a refusal to our own caller
+class CannotSend(Exception):
     """A caller sent on a link that has no credit, no window or is not open: see `sendable`."""

@@ -38,7 +38,7 @@ _DispositionForm: TypeAlias = tuple[bool, object, int]
 
 _HEAD: Final = struct.Struct(">IHHIBB").unpack_from
 _UINT: Final = struct.Struct(">I").unpack_from
-_HEAD_AND_FIXED_FIELDS_SIZE: Final = 30
+_HEAD_AND_FIXED_FIELDS_SIZE: Final = 26
 """No field in front of the form is read past this, so a frame this long needs no more checks."""
 _PLAIN_LAYOUT: Final = 0x0200
 _TRANSFER_LIST8: Final = 0x005314C0
@@ -60,7 +60,7 @@ class PlainFrames:
         self._transfer_forms: dict[bytes, _TransferForm] = {}
         self._disposition_forms: dict[bytes, _DispositionForm] = {}
 
-    def read(
+    def read(  # noqa: C901, PLR0911, PLR0912, PLR0915  see below
         self,
         buf: bytes,
         pos: int,
@@ -200,7 +200,7 @@ class PlainFrames:
             form = self._learn_disposition_form(buf[at:list_end], count)
         if form is None or form[2] != count:
             return False
-        settle_range(session, first, last, form[1], form[0], events)
+        settle_range(session, first, last, state=form[1], settled=form[0], events=events)
         return True
 
     def _learn_transfer_form(self, fields: bytes, count: int) -> _TransferForm | None:

@@ -135,7 +135,7 @@ class AmqpSession:
         self.unsettled.clear()
         self.window.waiting.clear()
 
-    def attach(
+    def attach(  # noqa: PLR0913  as many as an Attach has fields that a caller sets
         self,
         name: str,
         role: LinkRole,

@@ -166,7 +166,7 @@ def take_transfer(
         return
     if link.role is LinkRole.SENDER:
         raise SessionFault(NOT_ALLOWED, f"a transfer came on handle {transfer.handle} to a sender")
-    assembly = link.assembly or _begin_delivery(link, transfer)
+    assembly = link.assembly or _begin_delivery(transfer)
     if transfer.delivery_id not in (None, assembly.delivery_id):
         raise SessionFault(
             INVALID_FIELD,
@@ -186,7 +186,7 @@ def take_transfer(
         events.append(_whole(link, assembly))
 
 
-def _begin_delivery(link: AmqpLink, transfer: Transfer) -> Assembly:
+def _begin_delivery(transfer: Transfer) -> Assembly:
     if transfer.delivery_id is None:
         raise SessionFault(INVALID_FIELD, "the first transfer of a delivery has no delivery-id")
     return Assembly(
@@ -215,7 +215,8 @@ def take_disposition(session: AmqpSession, disposition: Disposition, events: lis
     first = disposition.first
     last = first if disposition.last is None else disposition.last
     if disposition.role:
-        settle_range(session, first, last, disposition.state, disposition.settled, events)
+        state, settled = disposition.state, disposition.settled
+        settle_range(session, first, last, state=state, settled=settled, events=events)
     else:
         events.append(
             SenderDispositionReceived(session, first, last, disposition.state, disposition.settled)
@@ -223,7 +224,13 @@ def take_disposition(session: AmqpSession, disposition: Disposition, events: lis
 
 
 def settle_range(
-    session: AmqpSession, first: int, last: int, state: object, settled: bool, events: list[Event]
+    session: AmqpSession,
+    first: int,
+    last: int,
+    *,
+    state: object,
+    settled: bool,
+    events: list[Event],
 ) -> None:
     """Append one event per link and run; what is alike and adjacent joins the event before it.
 

@@ -87,7 +87,9 @@ def disposition_frame(
     else:
         encoded = encode_composite(state)
         if len(encoded) > _STATE_SIZE_MAX:
-            return _long_disposition(channel, receiver, first, last, encoded, settled)
+            return _long_disposition(
+                channel, receiver=receiver, first=first, last=last, state=encoded, settled=settled
+            )
     size = _DISPOSITION.size + len(encoded) + 1
     return (
         _DISPOSITION.pack(
@@ -110,7 +112,7 @@ def disposition_frame(
 
 
 def _long_disposition(
-    channel: int, receiver: bool, first: int, last: int, state: bytes, settled: bool
+    channel: int, *, receiver: bool, first: int, last: int, state: bytes, settled: bool
 ) -> bytes:
     """Return a disposition whose state (a rejection with a long text) needs a wide list."""
     fields = (

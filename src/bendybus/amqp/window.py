@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from bendybus.amqp.connection_settings import ConnectionSettings
 from bendybus.amqp.frames import encode_frame
@@ -98,7 +98,15 @@ class SessionWindow:
         self.open_incoming(self.next_incoming_id)
         self.send_flow()
 
-    def send_flow(self, **link_fields: Any) -> None:
+    def send_flow(
+        self,
+        *,
+        handle: int | None = None,
+        delivery_count: int | None = None,
+        link_credit: int | None = None,
+        available: int | None = None,
+        drain: bool = False,
+    ) -> None:
         """Send a Flow with all session fields (§2.7.4); rhea cannot do without them."""
         next_incoming_id = self.next_incoming_id
         left = self.settings.incoming_window
@@ -110,6 +118,10 @@ class SessionWindow:
                 incoming_window=left,
                 next_outgoing_id=self.next_outgoing_id,
                 outgoing_window=self.settings.outgoing_window,
-                **link_fields,
+                handle=handle,
+                delivery_count=delivery_count,
+                link_credit=link_credit,
+                available=available,
+                drain=drain,
             )
         )
