@@ -85,7 +85,7 @@ def _reachable_host(settings: Settings) -> str:
     if settings.is_loopback:
         return "localhost"
     # The address that means "every interface" is none that a client could call.
-    return socket.gethostname() if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104
+    return socket.gethostname() if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104 - compared, not bound
 
 
 def _shown(host: str) -> str:

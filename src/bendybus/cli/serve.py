@@ -137,9 +137,9 @@ async def _run_until_stopped(settings: Settings, ready_file: Path | None) -> Non
         loop.add_signal_handler(number, _stop_or_end, stop, number)
 
     def announce(ports: RunningPorts) -> None:
-        typer.echo(announcement(settings, ports))
         if ready_file is not None:
             _write_ready_file(ready_file, ports)
+        typer.echo(announcement(settings, ports))
 
     await run_broker(settings, announce, stop)
 

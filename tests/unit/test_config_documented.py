@@ -1,0 +1,51 @@
+"""The configuration page keeps up with what is read."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from bendybus.cli import app
+from bendybus.config_file import load_config
+from bendybus.config_file.properties import (
+    CORRELATION_KEYS,
+    QUEUE_KEYS,
+    SUBSCRIPTION_KEYS,
+    TOPIC_KEYS,
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "configuration.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("letter", "keys"),
+    [("Q", set(QUEUE_KEYS)), ("T", set(TOPIC_KEYS)), ("S", set(SUBSCRIPTION_KEYS))],
+)
+def test_the_table_of_properties_has_exactly_those_that_are_read(
+    letter: str, keys: set[str]
+) -> None:
+    rows = re.findall(r"^\| `(\w+)`(?: \*)? \| ([QTS ]+) \|", PAGE, re.MULTILINE)
+    assert {key for key, of in rows if letter in of} == keys
+
+
+@pytest.mark.parametrize("key", CORRELATION_KEYS)
+def test_every_field_of_a_correlation_filter_is_named(key: str) -> None:
+    assert f"`{key}`" in PAGE
+
+
+def test_every_option_of_serve_is_in_the_table() -> None:
+    serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]  # it is a group
+    options = {name for option in serve.params for name in option.opts}
+    assert {name for name in options if f"| `{name}` |" not in PAGE} == set()
+
+
+def test_the_example_of_the_page_is_a_good_file(tmp_path: Path) -> None:
+    [example] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    file = tmp_path / "example.yaml"
+    file.write_text(example)
+    config = load_config(file)
+    assert config.namespace.queues[0].properties.effective_max_size_megabytes == 32768
+    assert config.namespace.topics[0].subscriptions[0].rules[0].name == "colour"
+    assert config.choices.data == tmp_path / "data"
