@@ -1,0 +1,75 @@
+"""What is said at the start, for every kind of setting."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from bendybus.cli.announcement import announcement, connection_string, python_example
+from bendybus.model.connection_string import parse_connection_string
+from bendybus.model.entity import Queue, Topic
+from bendybus.model.namespace import Namespace
+from bendybus.settings import Choices, RunningPorts, Settings, settle
+
+OWN_KEY = "a-key-of-my-own-that-is-long"
+USUAL = RunningPorts(amqp_port=5672, http_port=5300)
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the address is the subject
+
+
+def settings_for(host: str = "127.0.0.1", namespace: Namespace | None = None) -> Settings:
+    return settle([Choices(host=host, key=OWN_KEY)], namespace or Namespace())
+
+
+def test_by_default_it_is_the_emulators_connection_string() -> None:
+    assert connection_string(settle([], Namespace()), USUAL) == (
+        "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;"
+        "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "reachable"),
+    [
+        ("127.0.0.1", "localhost"),
+        ("::1", "localhost"),
+        ("192.168.1.5", "192.168.1.5"),
+        ("fd00::5", "fd00::5"),
+        (EVERYWHERE, socket.gethostname().lower()),
+        ("::", socket.gethostname().lower()),
+    ],
+)
+def test_the_connection_string_names_a_host_that_clients_can_call(
+    host: str, reachable: str
+) -> None:
+    parsed = parse_connection_string(connection_string(settings_for(host), USUAL))
+    assert (parsed.host, parsed.port) == (reachable, None)
+
+
+def test_a_port_that_is_not_the_usual_one_is_part_of_the_endpoint() -> None:
+    text = connection_string(settings_for(), RunningPorts(amqp_port=5673, http_port=5300))
+    assert parse_connection_string(text).port == 5673
+
+
+def test_a_key_of_ones_own_stays_out_of_all_that_is_printed() -> None:
+    text = announcement(settings_for(), USUAL)
+    assert OWN_KEY not in text
+    assert text.count("<your key>") == 2
+
+
+def test_topics_are_listed_with_what_becomes_of_them() -> None:
+    namespace = Namespace("ns", (Queue("orders"),), (Topic("events-of-today"),))
+    text = announcement(settings_for(namespace=namespace), USUAL)
+    assert "  orders           queue, conventional, 1 GB\n" in text
+    assert "  events-of-today  topic, checked but not served by this version\n" in text
+
+
+def test_without_entities_it_says_how_to_get_some() -> None:
+    text = announcement(settings_for(), USUAL)
+    assert "give some with --config FILE" in text
+    assert "<your queue>" in python_example(settings_for(), USUAL)[2]
+
+
+def test_the_data_folder_is_shown_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = settle([Choices(data=Path("data"), stores=3)], Namespace())
+    assert f"{tmp_path / 'data'} (3 messaging stores)" in announcement(settings, USUAL)
