@@ -77,7 +77,7 @@ class Receiver:
         return taken
 
     def wait(self) -> "asyncio.Future[None]":
-        """Return a future that ends when a receive may find something. Cancel it to leave."""
+        """Return a future that ends when a receive may find something; see `Waiting.join`."""
         return self.sub_queue.waiting.join()
 
     async def close(self) -> None:

@@ -1,0 +1,154 @@
+"""Builds a running broker from settings: the one place that names a concrete store."""
+
+import asyncio
+import fcntl
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock, SystemClock
+from bendybus.broker.sweep import Sweep
+from bendybus.http.app import create_app
+from bendybus.http.serving import serve_http
+from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
+from bendybus.model.store_status import StoreStatus
+from bendybus.server.listener import listen
+from bendybus.settings import RunningPorts, Settings
+from bendybus.store.port import Store
+from bendybus.store.sqlite.store import SqliteStore
+
+# How long a thread may hold the interpreter while another waits for it. The default of 5 ms
+# would let the event loop keep a finished commit waiting for longer than the commit took
+# (decisions/0004).
+SWITCH_SECONDS: Final = 0.0005
+LOCK_FILE: Final = "broker.lock"
+_OPERATOR: Final = "taken offline by an operator"
+
+_log = logging.getLogger(__name__)
+
+
+class StoreDrills:
+    """Lets an operator see the stores, take one away and bring it back."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self._stores = stores
+
+    def stores(self) -> list[StoreStatus]:
+        """Say how every store is."""
+        return [store.status() for store in self._stores]
+
+    async def take_offline(self, number: int) -> None:
+        """Stop serving from a store."""
+        await self._store(number).take_offline(_OPERATOR)
+
+    async def bring_online(self, number: int) -> None:
+        """Serve from a store again."""
+        await self._store(number).bring_online()
+
+    def _store(self, number: int) -> Store:
+        if not 0 <= number < len(self._stores):
+            raise StoreNotFound(
+                f"There is no store {number}; they are numbered 0 to {len(self._stores) - 1}."
+            )
+        return self._stores[number]
+
+
+async def run_broker(
+    settings: Settings, announce: Callable[[RunningPorts], None], stop: asyncio.Event
+) -> None:
+    """Serve until `stop` is set; `announce` is called once clients can connect."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    clock = SystemClock()
+    with _only_broker_on(settings.data):
+        async with _open_stores(settings) as stores:
+            catalog = Catalog(stores, settings.namespace.name)
+            await catalog.load()
+            await catalog.declare(settings.namespace.queues)
+            if settings.namespace.topics:
+                _log.warning("topics are not served by this version")
+            async with _sweeping(stores, catalog, clock), _serving(
+                settings, stores, catalog, clock
+            ) as ports:
+                announce(ports)
+                await stop.wait()
+
+
+@asynccontextmanager
+async def _serving(
+    settings: Settings, stores: Sequence[Store], catalog: Catalog, clock: Clock
+) -> AsyncIterator[RunningPorts]:
+    """Listen for AMQP and HTTP."""
+    listener = await listen(
+        settings.host,
+        settings.amqp_port,
+        catalog=catalog,
+        rules=settings.access_rules,
+        clock=clock,
+    )
+    try:
+        app = create_app(
+            namespace=settings.namespace.name,
+            access_rules=settings.access_rules,
+            drills=StoreDrills(stores),
+            is_started=lambda: True,
+            now=lambda: datetime.now(UTC),
+        )
+        http = await serve_http(app, settings.host, settings.http_port)
+        try:
+            yield RunningPorts(listener.port, http.port)
+        finally:
+            await http.close()
+    finally:
+        await listener.close()
+
+
+@asynccontextmanager
+async def _sweeping(
+    stores: Sequence[Store], catalog: Catalog, clock: Clock
+) -> AsyncIterator[None]:
+    """Deal with what is due, beside the traffic."""
+    task = asyncio.create_task(Sweep(stores, catalog.places, clock).run(), name="sweep")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def _open_stores(settings: Settings) -> AsyncIterator[list[SqliteStore]]:
+    """Open every store; one that fails is served without, and retried."""
+    stores = [
+        SqliteStore(number, settings.data / f"store-{number:02}.db")
+        for number in range(settings.stores)
+    ]
+    try:
+        await asyncio.gather(*(store.start() for store in stores))
+        if not any(store.is_online for store in stores):
+            raise StartRefused(f"no store can be opened: {stores[0].status().reason}")
+        yield stores
+    finally:
+        await asyncio.gather(*(store.close() for store in stores))
+
+
+@contextmanager
+def _only_broker_on(folder: Path) -> Iterator[None]:
+    """Hold the folder for this process; the kernel lets go when the process ends, however."""
+    file = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataFolderInUse(
+                f"another broker runs on the data folder {folder}; stop it, or choose another"
+                " folder with --data"
+            ) from None
+        yield
+    finally:
+        os.close(file)

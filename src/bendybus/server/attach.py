@@ -1,0 +1,168 @@
+"""attach: what a client's link leads to, or why it is refused."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from bendybus.amqp.events import AttachReceived
+from bendybus.amqp.session import AmqpLink, LinkRole
+from bendybus.amqp.terminus import Coordinator, Source, Target
+from bendybus.amqp.values import Symbol, Ulong
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
+from bendybus.broker.receive import ReceiveMode, check_open_for_receive
+from bendybus.broker.send import check_open_for_send
+from bendybus.broker.served_queue import ServedQueue
+from bendybus.model.access import Right
+from bendybus.model.errors import (
+    ArgumentInvalid,
+    BusError,
+    EntityNotFound,
+    InvalidOperation,
+    NotImplementedYet,
+    Unauthorized,
+)
+from bendybus.model.ids import SubQueue
+from bendybus.server.addresses import Address, parse_address
+from bendybus.server.incoming_link import IncomingLink
+from bendybus.server.management_node import ManagementNode, right_for
+from bendybus.server.outgoing_link import OutgoingLink
+from bendybus.server.outlet import Outlet
+from bendybus.server.request_links import RequestLink
+from bendybus.server.requests import Request, ResponseLink
+from bendybus.server.token_node import Access, Grants, TokenNode
+from bendybus.server.translate import amqp_error
+
+UNLIMITED: Final = 2**64 - 1
+REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+SESSION_FILTER: Final = "com.microsoft:session-filter"
+_SETTLED_BY_SENDER: Final = 1
+
+LinkHandler = IncomingLink | OutgoingLink | RequestLink | ResponseLink
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """What a connection's links can lead to."""
+
+    catalog: Catalog
+    clock: Clock
+    outlet: Outlet
+    grants: Grants
+    token_node: TokenNode
+    links: Mapping[AmqpLink, LinkHandler]
+
+    def moment(self) -> datetime:
+        """Return the present as tokens count it."""
+        return datetime.fromtimestamp(self.clock.now() / 1000, UTC)
+
+
+def attach_link(event: AttachReceived, nodes: Nodes) -> LinkHandler | None:
+    """Answer an Attach. Returns what serves the link, or None if it was refused."""
+    link = event.link
+    try:
+        if link.role is LinkRole.RECEIVER:
+            return _attach_sender(event, nodes)
+        return _attach_receiver(event, nodes)
+    except BusError as error:
+        link.refuse(amqp_error(error, nodes.clock.now()))
+        return None
+
+
+def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
+    """The client sends: to a queue, or requests to a node."""
+    link, target = event.link, event.attach.target
+    if isinstance(target, Coordinator):
+        raise NotImplementedYet("Transactions are not served by this version.")
+    if not isinstance(target, Target):
+        raise ArgumentInvalid("The link has no target.")
+    address = parse_address(target.address)
+    if address.is_cbs or address.is_management:
+        return _attach_requests(link, address, nodes)
+    queue = _queue(address, nodes)
+    nodes.grants.require(Right.SEND, address.resource, nodes.moment())
+    if address.sub_queue is not SubQueue.MAIN:
+        raise InvalidOperation("Messages cannot be sent to a dead-letter queue.")
+    check_open_for_send(queue)
+    link.accept_attach(
+        max_message_size=queue.message_bytes_max,
+        properties={
+            Symbol("com.microsoft:max-message-batch-size"): Ulong(queue.message_bytes_max),
+        },
+    )
+    access = Access(Right.SEND, address.resource)
+    return IncomingLink(nodes.outlet, link, queue, nodes.clock, access)
+
+
+def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
+    """The client receives: from a queue, or responses of a node."""
+    link, attach = event.link, event.attach
+    source = attach.source
+    if not isinstance(source, Source):
+        raise ArgumentInvalid("The link has no source.")
+    address = parse_address(source.address)
+    if address.is_cbs or address.is_management:
+        if address.is_management:
+            _queue(address, nodes)
+        link.accept_attach(max_message_size=UNLIMITED, properties={})
+        return ResponseLink(link, address)
+    queue = _queue(address, nodes)
+    nodes.grants.require(Right.LISTEN, address.resource, nodes.moment())
+    if SESSION_FILTER in (source.filter or {}):
+        raise _session_refusal(queue, address)
+    sub_queue = queue.sub_queues[address.sub_queue]
+    check_open_for_receive(sub_queue)
+    is_settled = attach.snd_settle_mode == _SETTLED_BY_SENDER
+    mode = ReceiveMode.RECEIVE_AND_DELETE if is_settled else ReceiveMode.PEEK_LOCK
+    link.accept_attach(max_message_size=UNLIMITED, properties={})
+    access = Access(Right.LISTEN, address.resource)
+    return OutgoingLink(nodes.outlet, link, sub_queue, mode, nodes.clock, access)
+
+
+def _session_refusal(queue: ServedQueue, address: Address) -> BusError:
+    if queue.properties.requires_session and address.sub_queue is SubQueue.MAIN:
+        return NotImplementedYet("Sessions are not served by this version.")
+    return InvalidOperation(
+        "A sessionful message receiver cannot be created on an entity that does not require"
+        " sessions."
+    )
+
+
+def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestLink:
+    def candidates() -> list[ResponseLink]:
+        return [
+            each
+            for each in nodes.links.values()
+            if isinstance(each, ResponseLink) and each.address.is_same_node(address)
+        ]
+
+    if address.is_cbs:
+
+        async def answer(request: Request) -> tuple[dict[object, object], object]:
+            return nodes.token_node.put_token(request, nodes.grants), None
+
+    else:
+        queue = _queue(address, nodes)
+        node = ManagementNode(queue.sub_queues[address.sub_queue], nodes.clock)
+
+        async def answer(request: Request) -> tuple[dict[object, object], object]:
+            right = right_for(request.text("operation") or "")
+            try:
+                nodes.grants.require(right, address.resource, nodes.moment())
+            except Unauthorized as error:
+                return node.refusal(error)
+            return await node.answer(request)
+
+    link.accept_attach(max_message_size=UNLIMITED, properties={})
+    link.message_size_max = REQUEST_BYTES_MAX
+    return RequestLink(nodes.outlet, link, answer, candidates, nodes.clock)
+
+
+def _queue(address: Address, nodes: Nodes) -> ServedQueue:
+    queue = nodes.catalog.queue(address.path)
+    if address.subscription is not None:
+        raise EntityNotFound.named(
+            f"{nodes.catalog.namespace}:Topic:{address.path}|{address.subscription}"
+        )
+    return queue

@@ -1,0 +1,238 @@
+"""One client's connection: bytes in, events out to its links, and nothing decided here."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, cast
+
+from bendybus.amqp.conditions import CONNECTION_FORCED, UNAUTHORIZED_ACCESS
+from bendybus.amqp.connection import AmqpConnection
+from bendybus.amqp.connection_settings import ConnectionSettings
+from bendybus.amqp.events import (
+    AttachReceived,
+    CloseReceived,
+    ConnectionFailed,
+    DetachReceived,
+    DispositionReceived,
+    EndReceived,
+    Event,
+    FlowReceived,
+    OpenReceived,
+    OversizedTransferReceived,
+    SaslInitReceived,
+    SessionFailed,
+    SessionFlowReceived,
+    TransferReceived,
+)
+from bendybus.amqp.outcomes import AmqpError
+from bendybus.amqp.session import AmqpLink, AmqpSession
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
+from bendybus.model.access import AccessRule
+from bendybus.server.attach import LinkHandler, Nodes, attach_link
+from bendybus.server.incoming_link import IncomingLink
+from bendybus.server.outgoing_link import OutgoingLink
+from bendybus.server.outlet import Outlet
+from bendybus.server.request_links import RequestLink
+from bendybus.server.requests import ResponseLink
+from bendybus.server.token_node import Grants, TokenNode
+
+# A client that has proved nothing by then is not going to.
+UNPROVEN_SECONDS_MAX: Final = 20
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What every connection of a server shares."""
+
+    catalog: Catalog
+    rules: tuple[AccessRule, ...]
+    clock: Clock
+    settings: ConnectionSettings
+
+
+class ClientConnection(asyncio.Protocol):
+    """Feeds the engine with what comes, and its events to the links."""
+
+    def __init__(self, service: Service, connections: "set[ClientConnection]") -> None:
+        self._service = service
+        self._connections = connections
+        self._amqp = AmqpConnection(service.settings)
+        self._grants = Grants()
+        self._token_node = TokenNode(service.catalog, service.rules, service.clock)
+        self._links: dict[AmqpLink, LinkHandler] = {}
+        self._outlet: Outlet | None = None
+        self._opened_at = service.clock.now()
+
+    # What the transport says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        # uvloop's transports have the methods without being of the class.
+        self._outlet = Outlet(self._amqp, cast("asyncio.Transport", transport))
+        self._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Read, and let every link that got something work."""
+        self._handle(self._amqp.receive_data(data))
+        self._flush()
+
+    def pause_writing(self) -> None:
+        """The client does not read: hand out no more messages."""
+        self.outlet.is_blocked = True
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self.outlet.is_blocked = False
+        for handler in self._links.values():
+            if isinstance(handler, OutgoingLink):
+                handler.wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Give back at once what the client had cached (R3.2); locks it was handed stay."""
+        del error
+        self._connections.discard(self)
+        for link in list(self._links):
+            self._drop_link(link)
+
+    @property
+    def outlet(self) -> Outlet:
+        """The way out; there is one from the first byte on."""
+        assert self._outlet is not None
+        return self._outlet
+
+    # What the server says
+
+    def tick(self, now_ms: int) -> None:
+        """Heartbeat, time-outs, tokens that ended."""
+        self._handle(self._amqp.tick(now_ms))
+        if self._grants.is_empty and now_ms - self._opened_at > UNPROVEN_SECONDS_MAX * 1000:
+            text = f"No token was put within {UNPROVEN_SECONDS_MAX} seconds."
+            self._amqp.close(AmqpError(UNAUTHORIZED_ACCESS, text, {}))
+        else:
+            self._detach_unauthorized(now_ms)
+        self._flush()
+
+    def shut_down(self) -> None:
+        """Tell the client that the broker stops; it will come back."""
+        self._amqp.close(AmqpError(CONNECTION_FORCED, "The broker is stopping.", {}))
+        self._flush()
+
+    # Events
+
+    def _handle(self, events: list[Event]) -> None:
+        links = self._links
+        busy: dict[LinkHandler, None] = {}
+        for event in events:
+            if type(event) is TransferReceived:
+                handler = links.get(event.link)
+                if isinstance(handler, IncomingLink | RequestLink):
+                    handler.take(event)
+                    busy[handler] = None
+            elif type(event) is DispositionReceived:
+                handler = links.get(event.link)
+                if isinstance(handler, OutgoingLink):
+                    handler.take(event)
+                    busy[handler] = None
+                elif isinstance(handler, ResponseLink) and not event.settled:
+                    handler.confirm(event.deliveries)
+            elif type(event) is FlowReceived:
+                self._look_again(links.get(event.link))
+            else:
+                # What came before must be under way before a link or session goes.
+                self._work(busy)
+                self._handle_rare(event)
+        self._work(busy)
+
+    @staticmethod
+    def _work(busy: "dict[LinkHandler, None]") -> None:
+        for handler in busy:
+            if isinstance(handler, IncomingLink | OutgoingLink | RequestLink):
+                handler.work()
+        busy.clear()
+
+    def _handle_rare(self, event: Event) -> None:
+        match event:
+            case SaslInitReceived():
+                self._log_in(event)
+            case OpenReceived():
+                self._amqp.open()
+            case AttachReceived():
+                self._attach(event)
+            case DetachReceived():
+                self._drop_link(event.link)
+                event.link.detach(closed=event.closed)
+            case SessionFlowReceived():
+                self._look_again_in(event.session)
+            case EndReceived() | SessionFailed():
+                self._drop_session(event.session)
+            case OversizedTransferReceived():
+                handler = self._links.get(event.link)
+                if isinstance(handler, IncomingLink):
+                    handler.refuse_oversized(event)
+            case CloseReceived():
+                self._amqp.close()
+            case ConnectionFailed():
+                _log.info("connection closed: %s %s", event.condition, event.description)
+
+    def _log_in(self, event: SaslInitReceived) -> None:
+        is_good = True
+        if event.mechanism == "PLAIN":
+            _, _, login = event.response.partition(b"\0")
+            name, _, key = login.partition(b"\0")
+            claims = self._token_node.log_in(
+                name.decode("utf-8", "replace"), key.decode("utf-8", "replace")
+            )
+            is_good = claims is not None
+            if claims is not None:
+                self._grants.add("", claims)
+        self._handle(self._amqp.sasl_outcome(is_good))
+
+    def _attach(self, event: AttachReceived) -> None:
+        service = self._service
+        nodes = Nodes(
+            service.catalog, service.clock, self.outlet, self._grants, self._token_node, self._links
+        )
+        handler = attach_link(event, nodes)
+        if handler is not None:
+            self._links[event.link] = handler
+            if isinstance(handler, IncomingLink | RequestLink):
+                handler.open()
+
+    def _look_again(self, handler: LinkHandler | None) -> None:
+        if isinstance(handler, OutgoingLink):
+            handler.wake()
+        elif isinstance(handler, ResponseLink):
+            handler.pump()
+
+    def _look_again_in(self, session: AmqpSession) -> None:
+        for link, handler in self._links.items():
+            if link.session is session:
+                self._look_again(handler)
+
+    def _drop_session(self, session: AmqpSession) -> None:
+        for link in [each for each in self._links if each.session is session]:
+            self._drop_link(link)
+
+    def _drop_link(self, link: AmqpLink) -> None:
+        handler = self._links.pop(link, None)
+        if isinstance(handler, OutgoingLink):
+            self.outlet.spawn(handler.close())
+
+    def _detach_unauthorized(self, now_ms: int) -> None:
+        """Detach links whose token has ended and was not renewed."""
+        moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+        for link, handler in list(self._links.items()):
+            if isinstance(handler, IncomingLink | OutgoingLink):
+                error = handler.access.end(self._grants, moment)
+                if error is not None:
+                    self._drop_link(link)
+                    link.detach(error)
+
+    def _flush(self) -> None:
+        self.outlet.flush()
+        if self._amqp.is_over:
+            self.outlet.transport.close()

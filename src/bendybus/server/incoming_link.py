@@ -1,0 +1,150 @@
+"""A client sends to a queue: deliveries become messages, and are accepted once they are on disk."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from bendybus.amqp.deliveries import consecutive_ranges
+from bendybus.amqp.events import OversizedTransferReceived, TransferReceived
+from bendybus.amqp.session import AmqpLink
+from bendybus.broker.clock import Clock
+from bendybus.broker.send import check_one_key, group_by_fragment, send
+from bendybus.broker.served_queue import ServedQueue
+from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet
+from bendybus.model.ids import FragmentIndex
+from bendybus.model.message import Message
+from bendybus.server.incoming_message import BATCH_FORMAT, read_batch, read_message
+from bendybus.server.outlet import Outlet
+from bendybus.server.token_node import Access
+from bendybus.server.translate import ACCEPTED, rejected
+
+CREDIT: Final = 5000
+# Stores that may be busy for one link at once. What arrives meanwhile is gathered, so that the
+# next commit is a large one.
+STORING_MAX: Final = 2
+
+
+class IncomingLink:
+    """One link of a sender, and its lane: what came and is not stored yet."""
+
+    def __init__(
+        self, outlet: Outlet, link: AmqpLink, queue: ServedQueue, clock: Clock, access: Access
+    ) -> None:
+        self.link = link
+        self.access = access
+        self.queue = queue
+        self._outlet = outlet
+        self._clock = clock
+        self._lane: list[TransferReceived] = []
+        self._storing = 0
+        self._unanswered = 0
+
+    def open(self) -> None:
+        """Let the client begin."""
+        self.link.grant(CREDIT)
+
+    def take(self, event: TransferReceived) -> None:
+        """Put a delivery into the lane; `work` follows when all of a read are in."""
+        self._lane.append(event)
+
+    def refuse_oversized(self, event: OversizedTransferReceived) -> None:
+        """Refuse a delivery that was too large to keep."""
+        limit = self.link.message_size_max
+        error = MessageTooLarge(
+            f"The message or batch has {event.size} bytes; the entity '{self.queue.name}' takes"
+            f" {limit}."
+        )
+        self._refuse([event.delivery_id], error)
+        self._regrant()
+
+    def work(self) -> None:
+        """Store what is in the lane, unless enough is on its way already."""
+        if not self._lane or self._storing >= STORING_MAX:
+            return
+        events, self._lane = self._lane, []
+        self._storing += 1
+        self._unanswered += len(events)
+        self._outlet.spawn(self._store(events))
+
+    async def _store(self, events: list[TransferReceived]) -> None:
+        size = sum([len(event.payload) for event in events])
+        self._outlet.note_read(size)
+        try:
+            await self._store_all(events)
+        finally:
+            self._outlet.note_stored(size)
+            self._storing -= 1
+            self._unanswered -= len(events)
+            self._regrant()
+            self.work()
+            self._outlet.flush_soon()
+
+    async def _store_all(self, events: list[TransferReceived]) -> None:
+        ids: list[int] = []
+        messages: list[Message] = []
+        batches: list[tuple[int, list[Message]]] = []
+        for event in events:
+            try:
+                if event.state is not None:
+                    raise NotImplementedYet("Transactions are not served by this version.")
+                if event.message_format == BATCH_FORMAT:
+                    batches.append((event.delivery_id, self._checked_batch(event.payload)))
+                else:
+                    messages.append(self._checked(read_message(event.payload)))
+                    ids.append(event.delivery_id)
+            except BusError as error:
+                if not event.settled:
+                    self._refuse([event.delivery_id], error)
+        silent = {event.delivery_id for event in events if event.settled}
+        groups = [
+            ([ids[at] for at in indices], [messages[at] for at in indices], fragment)
+            for fragment, indices in group_by_fragment(self.queue, messages).items()
+            if indices
+        ]
+        for delivery_id, batch in batches:
+            keyed = [each for each in group_by_fragment(self.queue, batch) if each is not None]
+            groups.append(([delivery_id], batch, keyed[0] if keyed else None))
+        if len(groups) == 1:
+            await self._store_group(*groups[0], silent)
+        else:
+            await asyncio.gather(*(self._store_group(*group, silent) for group in groups))
+
+    async def _store_group(
+        self,
+        ids: list[int],
+        messages: list[Message],
+        fragment: FragmentIndex | None,
+        silent: set[int],
+    ) -> None:
+        """Store messages of one fragment and answer their deliveries."""
+        if silent:
+            ids = [each for each in ids if each not in silent]
+        try:
+            await send(self.queue, messages, fragment, self._clock)
+        except BusError as error:
+            self._refuse(ids, error)
+        else:
+            for first, last in consecutive_ranges(ids):
+                self.link.settle(first, last, ACCEPTED)
+        self._outlet.flush_soon()
+
+    def _checked(self, message: Message) -> Message:
+        if message.scheduled_at is not None and message.scheduled_at > self._clock.now():
+            raise NotImplementedYet("Scheduled messages are not served by this version.")
+        return message
+
+    def _checked_batch(self, payload: bytes) -> list[Message]:
+        batch = [self._checked(message) for message in read_batch(payload)]
+        check_one_key(self.queue, batch)
+        return batch
+
+    def _refuse(self, ids: Iterable[int], error: BusError) -> None:
+        outcome = rejected(error, self._clock.now())
+        for first, last in consecutive_ranges(ids):
+            self.link.settle(first, last, outcome)
+
+    def _regrant(self) -> None:
+        """Renew the credit when half is used, less what we have not answered yet."""
+        room = CREDIT - self._unanswered - len(self._lane)
+        if self.link.credit <= CREDIT // 2 and room > self.link.credit:
+            self.link.grant(room)

@@ -1,0 +1,180 @@
+"""A client receives from a queue: messages are locked as far as its credit goes, and settled."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from bendybus.amqp.events import DispositionReceived
+from bendybus.amqp.session import AmqpLink, OutgoingDelivery
+from bendybus.broker.clock import Clock
+from bendybus.broker.receive import ReceiveMode, Receiver, give_back
+from bendybus.broker.served_queue import ServedSubQueue
+from bendybus.broker.settle import settle
+from bendybus.model.errors import BusError
+from bendybus.model.message import Lock, StoredMessage
+from bendybus.model.outcome import Complete, Outcome
+from bendybus.server.outgoing_message import Quick, delivery_tag, payload_of
+from bendybus.server.outlet import Outlet
+from bendybus.server.token_node import Access
+from bendybus.server.translate import answer_state, outcome_of, rejected
+
+# How many messages one turn hands out, so that one greedy link does not hold up the others.
+DELIVER_MAX: Final = 1000
+
+_COMPLETE: Final = Complete()
+
+
+class OutgoingLink:
+    """One link of a receiver. One task hands messages out; settlements come beside it."""
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        link: AmqpLink,
+        sub_queue: ServedSubQueue,
+        mode: ReceiveMode,
+        clock: Clock,
+        access: Access,
+    ) -> None:
+        self.link = link
+        self.access = access
+        self.sub_queue = sub_queue
+        self._outlet = outlet
+        self._clock = clock
+        self._mode = mode
+        self._is_settled = mode is ReceiveMode.RECEIVE_AND_DELETE
+        self._receiver = Receiver(sub_queue, mode, clock)
+        self._quick = Quick(
+            is_locked=not self._is_settled, is_partitioned=sub_queue.queue.is_partitioned
+        )
+        # Taken for this client when its credit went away; they go out before all others.
+        self._owed: deque[StoredMessage] = deque()
+        self._settlements: list[DispositionReceived] = []
+        self._change: asyncio.Future[None] | None = None
+        self._hint: asyncio.Future[None] | None = None
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def wake(self) -> None:
+        """Look again: credit, drain, window or the way out may have changed."""
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+
+    def take(self, event: DispositionReceived) -> None:
+        """Note a settlement; `work` follows when all of a read are in."""
+        self._settlements.append(event)
+
+    def work(self) -> None:
+        """Apply the settlements that came together."""
+        if self._settlements:
+            events, self._settlements = self._settlements, []
+            self._outlet.spawn(self._settle(events))
+
+    async def close(self) -> None:
+        """End the task and give back what this client was not handed (R3.2)."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._leave()
+        owed = [message.lock for message in self._owed]
+        self._owed.clear()
+        if owed and not self._is_settled:
+            await give_back(self.sub_queue, owed, self._clock)
+        await self._receiver.close()
+
+    async def _run(self) -> None:
+        link = self.link
+        while True:
+            count = 0 if self._outlet.is_blocked else min(link.sendable(), DELIVER_MAX)
+            if count > 0:
+                if not self._owed:
+                    self._owed.extend(await self._receiver.receive(count))
+                if self._owed:
+                    self._deliver()
+                    # Let reads and other links have their turn.
+                    await asyncio.sleep(0)
+                    continue
+            if link.drain and not self._outlet.is_blocked:
+                link.answer_drain()
+                self._outlet.flush_soon()
+            await self._wait(is_hungry=link.sendable() > 0)
+
+    async def _wait(self, *, is_hungry: bool) -> None:
+        """Sleep until something changes: the link or, if it could take any, the queue."""
+        if is_hungry and self._hint is None:
+            self._hint = self._receiver.wait()
+            self._hint.add_done_callback(self._on_hint)
+        self._change = asyncio.get_running_loop().create_future()
+        try:
+            await self._change
+        finally:
+            self._change = None
+
+    def _on_hint(self, hint: "asyncio.Future[None]") -> None:
+        self._hint = None
+        if hint.cancelled():
+            return
+        if self._outlet.is_blocked or self.link.sendable() <= 0:
+            # Not for us then: somebody else can use it.
+            self.sub_queue.waiting.wake(1)
+        self.wake()
+
+    def _leave(self) -> None:
+        if self._hint is not None:
+            self.sub_queue.waiting.leave(self._hint)
+            self._hint = None
+
+    def _deliver(self) -> None:
+        """Hand out what is owed, as far as the link lets us; the rest stays owed."""
+        link, quick, owed, is_settled = self.link, self._quick, self._owed, self._is_settled
+        while owed and link.sendable() > 0:
+            message = owed.popleft()
+            nonce = message.nonce or 0
+            link.send(
+                payload_of(message, quick),
+                delivery_tag(message.sequence, nonce),
+                settled=is_settled,
+                parcel=Lock(message.sequence, nonce, message.delivery_count),
+            )
+        self._outlet.flush_soon()
+
+    async def _settle(self, events: list[DispositionReceived]) -> None:
+        completed: list[OutgoingDelivery] = []
+        unanswered: set[int] = set()
+        for event in events:
+            if not event.settled:
+                unanswered.update([delivery.delivery_id for delivery in event.deliveries])
+            try:
+                outcome = outcome_of(event.state)
+            except BusError as error:
+                self._answer_failed(event.deliveries, error, unanswered)
+                continue
+            if isinstance(outcome, Complete):
+                completed += event.deliveries
+            else:
+                await self._settle_as(event.deliveries, outcome, unanswered)
+        if completed:
+            await self._settle_as(completed, _COMPLETE, unanswered)
+        self._outlet.flush_soon()
+
+    async def _settle_as(
+        self, deliveries: list[OutgoingDelivery], outcome: Outcome, unanswered: set[int]
+    ) -> None:
+        """Settle deliveries in one way and answer those whose client waits for it."""
+        locks = [delivery.parcel for delivery in deliveries]
+        failures = await settle(self.sub_queue, locks, outcome, self._clock)  # type: ignore[arg-type]  # our own parcels
+        if not unanswered:
+            return
+        good = [each for each in deliveries if each.delivery_id in unanswered]
+        if failures:
+            for each in good:
+                failure = failures.get(each.parcel.sequence)  # type: ignore[attr-defined]  # our own parcels
+                if failure is not None:
+                    self._answer_failed([each], failure, unanswered)
+            good = [each for each in good if each.parcel.sequence not in failures]  # type: ignore[attr-defined]  # our own parcels
+        self.link.settle_sent(good, answer_state(outcome))
+
+    def _answer_failed(
+        self, deliveries: Iterable[OutgoingDelivery], error: BusError, unanswered: set[int]
+    ) -> None:
+        waiting = [each for each in deliveries if each.delivery_id in unanswered]
+        self.link.settle_sent(waiting, rejected(error, self._clock.now()))

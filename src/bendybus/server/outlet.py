@@ -1,0 +1,63 @@
+"""The way out of a connection: one write per turn of the loop, and what to do when it is blocked."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from bendybus.amqp.connection import AmqpConnection
+
+# Payload bytes that were read but are not on disk yet. Past the first figure the socket is not
+# read until it is below the second: some clients do not heed link credit.
+UNSTORED_BYTES_MAX: Final = 8 * 1024 * 1024
+UNSTORED_BYTES_RESUME: Final = 4 * 1024 * 1024
+# What the kernel has not taken yet. Past that, no more messages are locked for this client.
+UNSENT_BYTES_MAX: Final = 1024 * 1024
+
+
+class Outlet:
+    """Owned by one connection, used by its links."""
+
+    def __init__(self, amqp: AmqpConnection, transport: asyncio.Transport) -> None:
+        self.amqp = amqp
+        self.transport = transport
+        self.is_blocked = False
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_flush_due = False
+        self._unstored_bytes = 0
+        self._is_reading_paused = False
+        transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
+
+    def flush_soon(self) -> None:
+        """Write what the engine has, at the end of this turn."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what the engine has."""
+        self._is_flush_due = False
+        data = self.amqp.data_to_send()
+        if data and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that ends by itself, or with the connection."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def note_read(self, size: int) -> None:
+        """Count payload that came in."""
+        self._unstored_bytes += size
+        if self._unstored_bytes > UNSTORED_BYTES_MAX and not self._is_reading_paused:
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+
+    def note_stored(self, size: int) -> None:
+        """Count payload that is on disk or was refused."""
+        self._unstored_bytes -= size
+        if self._is_reading_paused and self._unstored_bytes < UNSTORED_BYTES_RESUME:
+            self._is_reading_paused = False
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
