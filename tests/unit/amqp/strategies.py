@@ -139,7 +139,7 @@ _SMALL: dict[type, tuple[int, str, int, int]] = {
     Long: (0x55, "b", -128, 127),
 }
 _ZERO = {Uint: 0x43, Ulong: 0x44}
-_RAW = {Decimal32: 0x74, Decimal64: 0x84, Decimal128: 0x94}
+_RAW: dict[type, int] = {Decimal32: 0x74, Decimal64: 0x84, Decimal128: 0x94}
 _SIZED = {bytes: 0xA0, str: 0xA1, Symbol: 0xA3}
 _COMPOUND = {list: 0xC0, dict: 0xC1, AmqpArray: 0xE0}
 
