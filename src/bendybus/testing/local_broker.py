@@ -1,0 +1,66 @@
+"""A broker inside the test's own loop: real stores in a folder, real links, virtual time if wanted."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
+from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.sweep import Sweep
+from bendybus.model.access import AccessRule, Right
+from bendybus.model.entity import Queue
+from bendybus.server.listener import AmqpListener, listen
+from bendybus.store.sqlite.store import SqliteStore
+
+ROOT_RULE: Final = AccessRule(
+    "RootManageSharedAccessKey", "SAS_KEY_VALUE", frozenset({Right.MANAGE})
+)
+
+
+@dataclass(slots=True)
+class LocalBroker:
+    """The parts of a running broker. Nothing is swept unless the test says so."""
+
+    stores: list[SqliteStore]
+    catalog: Catalog
+    sweep: Sweep
+    clock: Clock
+
+    def queue(self, name: str) -> ServedQueue:
+        """Return a queue that was declared."""
+        return self.catalog.queue(name)
+
+
+@asynccontextmanager
+async def local_broker(
+    folder: Path, queues: Sequence[Queue], clock: Clock, *, stores: int = 16
+) -> AsyncIterator[LocalBroker]:
+    """Open the stores in the folder and serve the queues; closing leaves the files for another."""
+    opened = [SqliteStore(number, folder / f"store-{number:02}.db") for number in range(stores)]
+    for store in opened:
+        await store.start()
+    try:
+        catalog = Catalog(opened, "sbemulatorns")
+        await catalog.load()
+        await catalog.declare(queues)
+        yield LocalBroker(opened, catalog, Sweep(opened, catalog.places, clock), clock)
+    finally:
+        for store in opened:
+            await store.close()
+
+
+@asynccontextmanager
+async def listening(
+    broker: LocalBroker, rules: tuple[AccessRule, ...] = (ROOT_RULE,)
+) -> AsyncIterator[AmqpListener]:
+    """Let clients connect to it on a free port of this machine."""
+    listener = await listen(
+        "127.0.0.1", 0, catalog=broker.catalog, rules=rules, clock=broker.clock
+    )
+    try:
+        yield listener
+    finally:
+        await listener.close()
