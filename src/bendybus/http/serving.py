@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from bendybus.model.errors import PortInUse, SettingInvalid
 
-HEADER_BYTES_MAX: Final = 32 * 1024
+HEADER_BYTES_MAX: Final = 12 * 1024  # a token may have 8 KiB
 CONNECTIONS_MAX: Final = 512
 BACKLOG: Final = 128
 KEEP_ALIVE_SECONDS: Final = 30
