@@ -4,8 +4,11 @@
     | content         | CRC-32, 4 bytes |
     +-----------------+-----------------+
 
+The checksum starts from a *seed*: a number made of where the content is kept and what the sender
+said beside it. So a content that stands in the wrong row, or whose fields changed, fails as well.
+
 The CRC-32 of bytes followed by their own CRC-32 (lowest byte first) is always the same number,
-so checking needs neither a slice nor a comparison with a stored value.
+whatever the seed, so checking needs neither a slice nor a comparison with a stored value.
 """
 
 from collections.abc import Iterable
@@ -16,11 +19,21 @@ CHECKSUM_SIZE: Final = 4
 _RESIDUE: Final = 0x2144DF1C
 
 
-def sealed(contents: Iterable[bytes]) -> tuple[bytes, ...]:
+def sealed(contents: Iterable[bytes], seeds: Iterable[int]) -> tuple[bytes, ...]:
     """Return each content with its checksum behind it."""
-    return tuple([content + crc32(content).to_bytes(4, "little") for content in contents])
+    return tuple(
+        [
+            content + crc32(content, seed).to_bytes(4, "little")
+            for content, seed in zip(contents, seeds, strict=True)
+        ]
+    )
 
 
-def is_intact(content_and_checksum: bytes) -> bool:
-    """Say whether the bytes are those that were sealed."""
-    return crc32(content_and_checksum) == _RESIDUE
+def is_intact(content_and_checksum: bytes, seed: int) -> bool:
+    """Say whether the bytes are those that were sealed with this seed."""
+    return crc32(content_and_checksum, seed) == _RESIDUE
+
+
+def seed_with_fields(seed: int, *fields: object) -> int:
+    """Let a checksum cover more fields: numbers, texts and None, each told from the others."""
+    return crc32(repr(fields).encode("utf-8", "surrogatepass"), seed)

@@ -5,7 +5,10 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import apsw
+
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
+from bendybus.model.errors import EntityExists
 from bendybus.model.ids import EntityNumber, QueueNumber, StoreNumber, SubQueue
 from bendybus.store.port import EntityRecord, FragmentPlace
 from bendybus.store.sqlite.database import Database
@@ -24,7 +27,20 @@ def entities(database: Database) -> list[EntityRecord]:
 
 
 def put_entity(database: Database, store: int, record: EntityRecord) -> None:
-    """Write an entity, and make the three queues of each of its fragments that live here."""
+    """Write an entity, and make the three queues of each of its fragments that live here.
+
+    Raises `EntityExists` if its name, or a queue of its places, belongs to another.
+    """
+    try:
+        _write_entity(database, store, record)
+    except apsw.ConstraintError:
+        raise EntityExists(
+            f"Messaging store {store} holds another entity in place of '{record.queue.name}'."
+        ) from None
+    database.load_queues()
+
+
+def _write_entity(database: Database, store: int, record: EntityRecord) -> None:
     text = json.dumps(_plain(record.queue.properties))
     places = json.dumps([(place.store, place.first_queue) for place in record.places])
     database.run("put_entity", (record.number, record.queue.name, record.version, text, places))
@@ -33,7 +49,6 @@ def put_entity(database: Database, store: int, record: EntityRecord) -> None:
             for sub_queue in SubQueue:
                 number = place.queue(sub_queue)
                 database.run("put_queue", (number, record.number, fragment, int(sub_queue)))
-    database.load_queues()
 
 
 def _places(text: str) -> tuple[FragmentPlace, ...]:

@@ -6,44 +6,70 @@ Rules:
 2. A database is used after opening only when its log could be written back and emptied. After a
    failed sync the kernel may hold pages that it will never write; writing every page of the log
    again to the main file, and syncing that, is the one way to know.
+3. A database that failed is closed without writing its log back: what the index in memory says
+   of the log may no longer be true of the disk. Opening reads the log again, by its checksums.
+4. Writing the log back is asked for, never left to SQLite, which would swallow its errors.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
-from bendybus.model.errors import DataFolderUnusable
+from bendybus.model.errors import DataFolderUnusable, EntityNotFound
+from bendybus.model.ids import COUNTER_BITS, SubQueue
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
 
 SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x42454E44  # "BEND"
 
 COUNTER_BITS_HERE: Final = 44
-COUNTER_MASK_HERE: Final = (1 << COUNTER_BITS_HERE) - 1
+NO_ROW: Final = 0
 
-# Pages of log after which they are written back. Larger means fewer write-backs of the same
-# page; smaller means a shorter pause for the commit that does it.
-LOG_PAGES_MAX: Final = 2000
 LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
 CACHE_KIBIBYTES: Final = 2000
-BUSY_TIMEOUT_MS: Final = 2000
 
 # Errors that say the request was wrong, not the disk. All others take the store offline.
-REQUEST_ERRORS: Final = (apsw.SQLError, apsw.ConstraintError, apsw.MismatchError, apsw.RangeError)
+REQUEST_ERRORS: Final = (
+    apsw.SQLError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.RangeError,
+    apsw.TooBigError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """How long a store waits for what. Tests hurry it."""
+
+    # Pages of log after which they are written back. Larger means fewer write-backs of the same
+    # page; smaller means a shorter pause for the commit that comes next.
+    log_pages_max: int = 2000
+    # How long another program may hold the file before we call that a failure.
+    busy_timeout_ms: int = 2000
+    # How long a store that failed waits before it tries to open again.
+    retry_seconds: float = 0.5
 
 
 class Database:
     """One open file. Used by the lane's thread alone."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, pacing: Pacing) -> None:
         self.connection = connection
         self.execute: Final = connection.execute
+        self.fragments_held = 0
+        self._pacing = pacing
         self._is_synced = True
-        # Of every queue held here: the fragment it is of, and the main queue of that fragment.
-        self.fragments: dict[int, int] = {}
-        self.mains: dict[int, int] = {}
+        self._log_pages = 0
+        # What to add to a sequence number of a queue to get its row.
+        self._offsets: dict[int, int] = {}
+        # Of every queue held here the main queue of its fragment.
+        self._mains: dict[int, int] = {}
+        connection.wal_autocheckpoint(0)
+        connection.set_wal_hook(self._note_log)
         self.load_queues()
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
@@ -69,55 +95,116 @@ class Database:
     def load_queues(self) -> None:
         """Read which queues are here."""
         rows = self.rows("queues")
-        mains = {(entity, fragment): number for number, entity, fragment, sub in rows if sub == 0}
-        self.fragments = {number: fragment for number, _, fragment, _ in rows}
-        self.mains = {number: mains[entity, fragment] for number, entity, fragment, _ in rows}
+        mains = {
+            (entity, fragment): number
+            for number, entity, fragment, sub_queue in rows
+            if sub_queue == SubQueue.MAIN
+        }
+        self._offsets = {
+            number: (number << COUNTER_BITS_HERE) - (fragment << COUNTER_BITS)
+            for number, _, fragment, _ in rows
+        }
+        self._mains = {number: mains[entity, fragment] for number, entity, fragment, _ in rows}
+        self.fragments_held = len(mains)
+
+    def offset(self, queue: int) -> int:
+        """Return what makes a sequence number of the queue its row. Raises `EntityNotFound`."""
+        try:
+            return self._offsets[queue]
+        except KeyError:
+            raise EntityNotFound(f"The store holds no queue {queue}.") from None
+
+    def main(self, queue: int) -> int:
+        """Return the main queue of the queue's fragment, which counts the bytes of all three."""
+        return self._mains[queue]
+
+    def message_ids(self, queue: int, sequences: Sequence[int]) -> list[int]:
+        """Return the rows of messages; `NO_ROW` for a number that cannot be of this queue."""
+        offset = self.offset(queue)
+        ids = [offset + sequence for sequence in sequences]
+        first, end = rows_of_queue(queue)
+        if ids and (min(ids) < first or max(ids) >= end):
+            return [row if first <= row < end else NO_ROW for row in ids]
+        return ids
+
+    @property
+    def is_log_long(self) -> bool:
+        """Whether it is time to write the log back."""
+        return self._log_pages >= self._pacing.log_pages_max
+
+    def write_back(self) -> None:
+        """Write the log back into the main file as far as readers allow."""
+        self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._log_pages = 0
 
     def close(self) -> None:
-        """Close, writing the log back."""
+        """Close, writing the log back. If that fails, opening does it."""
         self.connection.close()
 
+    def abandon(self) -> None:
+        """Close after a failure, touching nothing (rule 3)."""
+        self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self.connection.close(force=True)
 
-def message_id(queue: int, sequence: int) -> int:
-    """Return the row of a message."""
-    return queue << COUNTER_BITS_HERE | sequence & COUNTER_MASK_HERE
+    def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
 
 
-OpenDatabase = Callable[[], Database]
+def rows_of_queue(queue: int) -> tuple[int, int]:
+    """Return the first row that a queue's messages may have, and the first beyond."""
+    return queue << COUNTER_BITS_HERE, (queue + 1) << COUNTER_BITS_HERE
 
 
-def open_database(path: Path, *, vfs: str | None = None) -> Database:
-    """Open or create the store in the file. Raises `apsw.Error` when the disk does not let us."""
+def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Database:
+    """Open or create the store in the file.
+
+    Raises `apsw.Error` when the disk does not let us, and `DataFolderUnusable`, leaving the file
+    as it is, when it is not ours to use.
+    """
     connection = apsw.Connection(str(path), vfs=vfs)
     try:
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES_KEPT}")
-        connection.execute(f"PRAGMA cache_size=-{CACHE_KIBIBYTES}")
-        connection.wal_autocheckpoint(LOG_PAGES_MAX)
-        _migrate(connection, path)
+        connection.set_busy_timeout(pacing.busy_timeout_ms)
+        is_new = _check_ownership(connection, path)
+        _set_modes(connection, path)
+        if is_new:
+            _create_schema(connection)
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        return Database(connection)
+        return Database(connection, pacing)
     except BaseException:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close(force=True)
         raise
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
-    """Make the schema in an empty file; refuse a file that is not ours or from the future."""
+def _check_ownership(connection: apsw.Connection, path: Path) -> bool:
+    """Say whether the file is empty; refuse one that is not ours or from the future."""
     [(version,)] = connection.execute("PRAGMA user_version")
     [(application,)] = connection.execute("PRAGMA application_id")
     [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema")
-    if tables == 0:
-        with connection:
-            connection.execute(SCHEMA)
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-    elif application != APPLICATION_ID:
+    if tables == 0 and application == 0:
+        return True
+    if application != APPLICATION_ID:
         raise DataFolderUnusable(f"{path} is a database of another program; choose another folder")
-    elif version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise DataFolderUnusable(
             f"{path} has schema version {version}, and this release knows {SCHEMA_VERSION};"
             " run the release that wrote it"
         )
+    return False
+
+
+def _set_modes(connection: apsw.Connection, path: Path) -> None:
+    [(mode,)] = connection.execute("PRAGMA journal_mode=WAL")
+    if mode != "wal":
+        raise DataFolderUnusable(f"the file system of {path} does not allow a write-ahead log")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES_KEPT}")
+    connection.execute(f"PRAGMA cache_size=-{CACHE_KIBIBYTES}")
+
+
+def _create_schema(connection: apsw.Connection) -> None:
+    with connection:
+        connection.execute(SCHEMA)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")

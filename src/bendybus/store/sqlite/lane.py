@@ -8,7 +8,9 @@ its own savepoint, so a refusal undoes that work alone.
       └── the database fails ──► FAILED ── retried by itself ─┘
 
 A failure in the middle leaves it open whether the commit reached the disk: those callers get
-`StoreFailed`. Everybody else gets `StoreUnavailable`: nothing of theirs was written.
+`StoreFailed`. Everybody else gets `StoreUnavailable`: nothing of theirs was written. A file that
+is damaged, or not ours, does not heal by itself and is not retried: that one waits to be brought
+online.
 """
 
 import asyncio
@@ -31,11 +33,13 @@ from bendybus.model.errors import (
     StoreUnavailable,
 )
 from bendybus.model.store_status import StoreState
-from bendybus.store.sqlite.database import REQUEST_ERRORS, Database, OpenDatabase
+from bendybus.store.sqlite.database import REQUEST_ERRORS, Database
 
 JOBS_TOGETHER_MAX: Final = 256
 JOBS_WAITING_MAX: Final = 10_000
-RETRY_SECONDS: Final = 0.5
+
+# Failures that another try cannot mend.
+LASTING_FAILURES: Final = (apsw.CorruptError, apsw.NotADBError, StartRefused)
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -63,16 +67,21 @@ _Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
 class Lane:
     """Runs work on the database, in order, many callers to a commit."""
 
-    def __init__(self, number: int, open_file: OpenDatabase) -> None:
+    def __init__(
+        self, number: int, open_file: Callable[[], Database], *, retry_seconds: float
+    ) -> None:
         self.number = number
         self.state = StoreState.OFFLINE
         self.reason = "not started"
         self.commits = 0
         self.fragments_held = 0
         self._open_file = open_file
+        self._retry_seconds = retry_seconds
+        self._is_retried = False
         self._database: Database | None = None
         self._waiting: queue.SimpleQueue[_Job[Any] | _Control] = queue.SimpleQueue()
-        self._is_closing = False
+        self._is_closed = False
+        self._is_ending = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -84,19 +93,26 @@ class Lane:
         await self._control(self._open)
 
     async def close(self) -> None:
-        """Finish what waits, write the log back, end the thread."""
+        """Finish what waits, write the log back, end the thread. May be called again."""
         if self._thread is None:
             return
-        await self._control(self._close)
+        if not self._is_closed:
+            # From here on nothing more is queued, so nothing can be left behind unanswered.
+            self._is_closed = True
+            assert self._loop is not None
+            self._waiting.put(_Control(self._end, self._loop.create_future()))
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
         self._thread = None
 
     def submit(self, work: Work[T], *, is_synced: bool) -> "asyncio.Future[T]":
-        """Queue work; the future ends when its commit has."""
+        """Queue work; the future ends when its commit has.
+
+        Cancelling the future stops work that has not begun; work that has begun is committed.
+        """
         assert self._loop is not None, "the lane is not started"
         future: asyncio.Future[T] = self._loop.create_future()
-        if self.state is not StoreState.ONLINE:
-            future.set_exception(StoreUnavailable(self.number, self.reason))
+        if self.state is not StoreState.ONLINE or self._is_closed:
+            future.set_exception(StoreUnavailable(self.number, self.reason or "it is closing"))
         elif self._waiting.qsize() >= JOBS_WAITING_MAX:
             future.set_exception(ServerBusy(f"Messaging store {self.number} is overloaded."))
         else:
@@ -105,7 +121,7 @@ class Lane:
 
     async def take_offline(self, reason: str) -> None:
         """Stop serving after what waits now."""
-        await self._control(lambda: self._shut(StoreState.OFFLINE, reason))
+        await self._control(lambda: self._go_offline(reason))
 
     async def bring_online(self) -> None:
         """Open again. Raises `StoreUnavailable` if that fails; it is then retried by itself."""
@@ -115,6 +131,8 @@ class Lane:
 
     async def _control(self, action: Callable[[], None]) -> None:
         assert self._loop is not None, "the lane is not started"
+        if self._is_closed:
+            raise StoreUnavailable(self.number, "it is closed")
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.put(_Control(action, future))
         await future
@@ -122,7 +140,7 @@ class Lane:
     # What follows runs in the lane's own thread.
 
     def _run(self) -> None:
-        while not self._is_closing:
+        while not self._is_ending:
             try:
                 first = self._waiting.get(timeout=self._patience())
             except queue.Empty:
@@ -132,11 +150,13 @@ class Lane:
             control = self._gather(first, jobs)
             if jobs:
                 self._deliver(self._commit(jobs))
+                self._write_back()
             if control is not None:
-                self._deliver([_perform(control)])
+                control.action()
+                self._deliver([(control.future, None, None)])
 
     def _patience(self) -> float | None:
-        return RETRY_SECONDS if self.state is StoreState.FAILED else None
+        return self._retry_seconds if self._is_retried else None
 
     def _gather(self, first: _Job[Any] | _Control, jobs: list[_Job[Any]]) -> _Control | None:
         """Take what waits, up to a bound or a change of state."""
@@ -144,7 +164,8 @@ class Lane:
         while True:
             if isinstance(entry, _Control):
                 return entry
-            jobs.append(entry)
+            if not entry.future.cancelled():
+                jobs.append(entry)
             if len(jobs) == JOBS_TOGETHER_MAX:
                 return None
             try:
@@ -159,7 +180,7 @@ class Lane:
             return [(job.future, None, refusal) for job in jobs]
         is_committing = False
         try:
-            database.begin(is_synced=any([job.is_synced for job in jobs]))
+            database.begin(is_synced=any(job.is_synced for job in jobs))
             if len(jobs) == 1:
                 outcomes = [_work_alone(database, jobs[0])]
             else:
@@ -170,40 +191,57 @@ class Lane:
         except apsw.Error as error:
             self._fail(error)
             failure: BusError = StoreUnavailable(self.number, self.reason)
-            if is_committing:
+            if is_committing and not isinstance(error, apsw.FullError):
                 failure = StoreFailed(self.number, self.reason)
             return [(job.future, None, failure) for job in jobs]
         self.commits += 1
-        self.fragments_held = len(set(database.mains.values()))
+        self.fragments_held = database.fragments_held
         return outcomes
+
+    def _write_back(self) -> None:
+        """Write a long log back, after the callers of the commit have their answer."""
+        database = self._database
+        if database is None or not database.is_log_long:
+            return
+        try:
+            database.write_back()
+        except apsw.BusyError:
+            return  # Another program does it just now.
+        except apsw.Error as error:
+            self._fail(error)
 
     def _open(self) -> None:
         if self._database is not None:
             return
         try:
             self._database = self._open_file()
-        except (apsw.Error, StartRefused, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the lane must live to say so
             self._fail(error)
             return
-        self.state, self.reason = StoreState.ONLINE, ""
+        self.fragments_held = self._database.fragments_held
+        self.state, self.reason, self._is_retried = StoreState.ONLINE, "", False
         _log.info("store %d online", self.number)
 
-    def _fail(self, error: BaseException) -> None:
-        if self.state is not StoreState.FAILED:
-            _log.error("store %d failed: %s", self.number, error)
-        self._shut(StoreState.FAILED, str(error) or type(error).__name__)
-
-    def _shut(self, state: StoreState, reason: str) -> None:
-        self.state, self.reason = state, reason
+    def _fail(self, error: Exception) -> None:
+        reason = _describe(error)
+        if self.state is not StoreState.FAILED or self.reason != reason:
+            _log.error("store %d failed: %s", self.number, reason)
+        self.state, self.reason = StoreState.FAILED, reason
+        self._is_retried = not isinstance(error, LASTING_FAILURES)
         database, self._database = self._database, None
         if database is not None:
-            # Closing writes the log back; on a failing disk it cannot, and opening will.
+            database.abandon()
+
+    def _go_offline(self, reason: str) -> None:
+        self.state, self.reason, self._is_retried = StoreState.OFFLINE, reason, False
+        database, self._database = self._database, None
+        if database is not None:
             with contextlib.suppress(apsw.Error):
                 database.close()
 
-    def _close(self) -> None:
-        self._is_closing = True
-        self._shut(StoreState.OFFLINE, "the broker is stopping")
+    def _end(self) -> None:
+        self._is_ending = True
+        self._go_offline("the broker is stopping")
 
     def _deliver(self, outcomes: list[_Outcome]) -> None:
         assert self._loop is not None
@@ -212,23 +250,14 @@ class Lane:
             self._loop.call_soon_threadsafe(_settle_futures, outcomes)
 
 
-def _perform(control: _Control) -> _Outcome:
-    control.action()
-    return control.future, None, None
-
-
 def _work_alone(database: Database, job: _Job[Any]) -> _Outcome:
     """Do the only work of a commit; a refusal rolls the whole of it back."""
     try:
         return job.future, job.work(database), None
-    except REQUEST_ERRORS as error:
-        database.execute("ROLLBACK")
-        return job.future, None, _internal(error)
-    except apsw.Error:
-        raise
     except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
+        refusal = _refusal(error)
         database.execute("ROLLBACK")
-        return job.future, None, error if isinstance(error, BusError) else _internal(error)
+        return job.future, None, refusal
 
 
 def _work_together(database: Database, job: _Job[Any]) -> _Outcome:
@@ -236,21 +265,30 @@ def _work_together(database: Database, job: _Job[Any]) -> _Outcome:
     database.execute("SAVEPOINT caller")
     try:
         outcome: _Outcome = job.future, job.work(database), None
-    except REQUEST_ERRORS as error:
-        database.execute("ROLLBACK TO caller")
-        outcome = job.future, None, _internal(error)
-    except apsw.Error:
-        raise
     except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
+        outcome = job.future, None, _refusal(error)
         database.execute("ROLLBACK TO caller")
-        outcome = job.future, None, error if isinstance(error, BusError) else _internal(error)
     database.execute("RELEASE caller")
     return outcome
 
 
-def _internal(error: BaseException) -> MessagingInternal:
+def _refusal(error: Exception) -> BusError:
+    """Return what the caller is told. Raises the error again if it is the database's own."""
+    if isinstance(error, BusError):
+        return error
+    if isinstance(error, apsw.Error) and not isinstance(error, REQUEST_ERRORS):
+        raise error
     _log.error("a store call failed", exc_info=error)
     return MessagingInternal(f"{type(error).__name__}: {error}")
+
+
+def _describe(error: Exception) -> str:
+    """Say what failed, with SQLite's own name for it, which tells a full disk from a broken one."""
+    if isinstance(error, StartRefused):
+        return str(error)
+    code = getattr(error, "extendedresult", 0)
+    names = apsw.mapping_result_codes | apsw.mapping_extended_result_codes
+    return f"{error} ({names[code] if code else type(error).__name__})"
 
 
 def _settle_futures(outcomes: list[_Outcome]) -> None:

@@ -37,7 +37,7 @@ SELECT json_group_array(json_array(
          ORDER BY id LIMIT ?3);
 
 -- name: read_bodies
-SELECT json_group_array(length(b.content)),
+SELECT json_group_array(octet_length(b.content)),
        CAST(group_concat(b.content, '') AS BLOB)
   FROM carray(?1) c CROSS JOIN body b ON b.id = c.value;
 
@@ -54,7 +54,7 @@ SELECT count(*), total(size), json_group_array(id),
  WHERE id IN carray(?1)
    AND CASE ?2 WHEN 'HELD' THEN nonce = ?3 AND locked_until > ?4
                WHEN 'LAPSED' THEN nonce = ?3 AND locked_until <= ?4
-               ELSE locked_until IS NULL AND expires_at <= ?4 END;
+               ELSE locked_until IS NULL AND expires_at <= ?4 AND state <> 9 END;
 
 -- name: bodies_of
 SELECT json_group_array(body) FROM message WHERE id IN carray(?1);
@@ -106,13 +106,17 @@ SELECT json_group_array(json_array(
            state, locked_until, nonce))
   FROM (SELECT * FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9 ORDER BY id LIMIT ?3);
 
+-- name: ids_from
+SELECT json_group_array(id)
+  FROM (SELECT id FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9 ORDER BY id LIMIT ?3);
+
 -- name: due_locks
-SELECT json_group_array(json_array(id, queue, nonce, delivery_count, marks))
+SELECT json_group_array(json_array(locked_until, id, nonce, delivery_count, marks))
   FROM (SELECT * FROM message INDEXED BY message_locked
          WHERE locked_until <= ?1 ORDER BY locked_until LIMIT ?2);
 
 -- name: due_expiries
-SELECT json_group_array(json_array(id, queue, 0, delivery_count, marks))
+SELECT json_group_array(json_array(expires_at, id, 0, delivery_count, marks))
   FROM (SELECT * FROM message INDEXED BY message_expiring
          WHERE expires_at <= ?1 AND locked_until IS NULL AND state = 0
          ORDER BY expires_at LIMIT ?2);
@@ -125,14 +129,13 @@ INSERT INTO entity (number, name, version, properties, places) VALUES (?1, ?2, ?
 ON CONFLICT (number) DO UPDATE SET version = ?3, properties = ?4;
 
 -- name: put_queue
-INSERT INTO queue (number, entity, fragment, sub_queue) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT DO NOTHING;
+INSERT INTO queue (number, entity, fragment, sub_queue)
+SELECT ?1, ?2, ?3, ?4
+ WHERE NOT EXISTS (SELECT 1 FROM queue
+                    WHERE number = ?1 AND entity = ?2 AND fragment = ?3 AND sub_queue = ?4);
 
 -- name: entities
 SELECT number, name, version, properties, places FROM entity ORDER BY number;
 
 -- name: queues
 SELECT number, entity, fragment, sub_queue FROM queue ORDER BY number;
-
--- name: damaged_count
-SELECT count(*) FROM message INDEXED BY message_damaged WHERE state = 9;

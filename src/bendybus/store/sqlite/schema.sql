@@ -19,7 +19,8 @@ CREATE TABLE queue (
     entity        INTEGER NOT NULL REFERENCES entity (number),
     fragment      INTEGER NOT NULL,
     sub_queue     INTEGER NOT NULL,
-    next_counter  INTEGER NOT NULL DEFAULT 1,
+    -- Beyond this the ids of one queue would run into those of the next.
+    next_counter  INTEGER NOT NULL DEFAULT 1 CHECK (next_counter <= 17592186044416),
     message_count INTEGER NOT NULL DEFAULT 0,
     -- Of all sub-queues together; kept on the main one, which the quota is checked against.
     message_bytes INTEGER NOT NULL DEFAULT 0,
@@ -54,4 +55,3 @@ CREATE INDEX message_free ON message (queue) WHERE state = 0 AND locked_until IS
 CREATE INDEX message_locked ON message (locked_until) WHERE locked_until IS NOT NULL;
 CREATE INDEX message_expiring ON message (expires_at)
     WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0;
-CREATE INDEX message_damaged ON message (id) WHERE state = 9;

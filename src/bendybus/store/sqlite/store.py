@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, StoredMessage
@@ -11,16 +12,24 @@ from bendybus.model.operations import Answer, Operation
 from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.store.port import Acquire, Due, EntityRecord, QueueCounts
 from bendybus.store.sqlite import catalog, reading, writing
-from bendybus.store.sqlite.database import Database, open_database
+from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
+
+DEFAULT_PACING: Final = Pacing()
 
 
 class SqliteStore:
     """See `bendybus.store.port` for what each method promises."""
 
-    def __init__(self, number: int, path: Path, *, vfs: str | None = None) -> None:
+    def __init__(
+        self, number: int, path: Path, *, vfs: str | None = None, pacing: Pacing = DEFAULT_PACING
+    ) -> None:
         self.path = path
-        self._lane = Lane(number, partial(open_database, path, vfs=vfs))
+        self._lane = Lane(
+            number,
+            partial(open_database, path, pacing, vfs=vfs),
+            retry_seconds=pacing.retry_seconds,
+        )
 
     @property
     def is_online(self) -> bool:
@@ -45,9 +54,7 @@ class SqliteStore:
 
         return self._lane.submit(work, is_synced=any(map(writing.is_synced, operations)))
 
-    def acquire(
-        self, request: Acquire, *, now: Instant
-    ) -> "asyncio.Future[list[StoredMessage]]":
+    def acquire(self, request: Acquire, *, now: Instant) -> "asyncio.Future[list[StoredMessage]]":
         """Lock free messages."""
         return self._lane.submit(lambda db: reading.acquire(db, request, now), is_synced=False)
 
@@ -74,13 +81,7 @@ class SqliteStore:
 
     def counts(self, queue: QueueNumber) -> "asyncio.Future[QueueCounts]":
         """Count what a queue holds."""
-
-        def work(database: Database) -> QueueCounts:
-            row = database.row("counts", (queue,))
-            assert row is not None, "the queue is held here"
-            return QueueCounts(messages=row[0], bytes=row[1])
-
-        return self._lane.submit(work, is_synced=False)
+        return self._lane.submit(lambda db: reading.counts(db, queue), is_synced=False)
 
     def entities(self) -> "asyncio.Future[list[EntityRecord]]":
         """Return every entity known here."""
@@ -89,9 +90,7 @@ class SqliteStore:
     def put_entity(self, record: EntityRecord) -> "asyncio.Future[None]":
         """Create or replace an entity, and make queues for the fragments that live here."""
         number = self._lane.number
-        return self._lane.submit(
-            lambda db: catalog.put_entity(db, number, record), is_synced=True
-        )
+        return self._lane.submit(lambda db: catalog.put_entity(db, number, record), is_synced=True)
 
     def status(self) -> StoreStatus:
         """Say how the store is."""

@@ -3,12 +3,12 @@
 import json
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any, assert_never
+from typing import assert_never
 
 import apsw
 
-from bendybus.model.errors import EntityNotFound, QuotaExceeded
-from bendybus.model.ids import Instant, sequence_number
+from bendybus.model.errors import QuotaExceeded
+from bendybus.model.ids import Instant
 from bendybus.model.message import Lock, Message
 from bendybus.model.operations import (
     Answer,
@@ -21,9 +21,9 @@ from bendybus.model.operations import (
     Rewrite,
     Unlock,
 )
-from bendybus.store.checksum import CHECKSUM_SIZE, sealed
+from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.marks import marks_to_text
-from bendybus.store.sqlite.database import Database, message_id
+from bendybus.store.sqlite.database import Database, rows_of_queue
 
 
 def make(database: Database, operation: Operation, now: Instant) -> Answer:
@@ -50,41 +50,60 @@ def is_synced(operation: Operation) -> bool:
     return not isinstance(operation, Renew)
 
 
-def ids_array(ids: Iterable[int]) -> Any:
-    """Bind many ids as one parameter."""
+def ids_array(ids: Iterable[int]) -> object:
+    """Bind many ids, at least one, as one parameter."""
     return apsw.carray(array("q", ids))
 
 
+def seed_of(body: int, enqueued_at: int) -> int:
+    """Return what the checksum of a message without fields starts from; neither ever changes."""
+    return body ^ enqueued_at
+
+
 def _append(database: Database, operation: Append, now: Instant) -> int:
+    queue, messages = operation.queue, operation.messages
+    offset = database.offset(queue)
+    size = sum([len(message.content) for message in messages]) + CHECKSUM_SIZE * len(messages)
+    main = database.main(queue)
+    if main != queue:
+        # The bytes of a sub-queue are counted, and refused, on the main one.
+        _reserve(database, main, (0, size, operation.bytes_max))
+        size = 0
+    counter = _reserve(database, queue, (len(messages), size, operation.bytes_max))
+    first = rows_of_queue(queue)[0] + counter
+    if messages:
+        _insert(database, operation, first, now)
+    return first - offset
+
+
+def _insert(database: Database, operation: Append, first: int, now: Instant) -> None:
     messages = operation.messages
-    contents = sealed([message.content for message in messages])
-    size = sum(map(len, contents))
-    reserved = database.row(
-        "reserve_counters", (operation.queue, len(messages), size, operation.bytes_max)
-    )
-    if reserved is None:
-        raise _append_refusal(database, operation, size)
-    counter: int = reserved[0]
-    first = message_id(operation.queue, counter)
-    bodies = apsw.carray(contents)
+    seeds: Iterable[int] = [seed_of(body, now) for body in range(first, first + len(messages))]
+    has_fields = any(map(_has_fields, messages))
+    if has_fields:
+        seeds = map(_seed_with_fields, seeds, messages)
+    bodies = apsw.carray(sealed([message.content for message in messages], seeds))
     database.run("append_bodies", (first, bodies))
-    if any(map(_has_fields, messages)):
+    if has_fields:
         fields = json.dumps([_fields(message) for message in messages])
         database.run("append_messages_with_fields", (first, operation.queue, now, fields))
     else:
         database.run("append_messages", (first, operation.queue, now, bodies))
-    return sequence_number(database.fragments[operation.queue], counter)
 
 
-def _append_refusal(database: Database, operation: Append, size: int) -> Exception:
-    if operation.queue not in database.fragments:
-        return EntityNotFound(f"The store holds no queue {operation.queue}.")
-    counts = database.row("counts", (operation.queue,))
-    assert counts is not None
-    return QuotaExceeded(
-        f"The fragment is full: it holds {counts[1]} bytes of {operation.bytes_max}, and the"
-        f" {len(operation.messages)} message(s) sent have {size}."
-    )
+def _reserve(database: Database, queue: int, wanted: tuple[int, int, int]) -> int:
+    """Take so many counters and bytes, if there is room; return the first counter."""
+    row = database.row("reserve_counters", (queue, *wanted))
+    if row is None:
+        _, size, bytes_max = wanted
+        counts = database.row("counts", (queue,))
+        assert counts is not None, "its offset is known, so the queue is here"
+        raise QuotaExceeded(
+            f"The fragment is full: it holds {counts[1]} bytes of {bytes_max}, and what was"
+            f" sent has {size}."
+        )
+    counter: int = row[0]
+    return counter
 
 
 def _has_fields(message: Message) -> bool:
@@ -94,6 +113,19 @@ def _has_fields(message: Message) -> bool:
         or message.session_id is not None
         or message.partition_key is not None
     )
+
+
+def _seed_with_fields(seed: int, message: Message) -> int:
+    return seal_fields(seed, message.head_size, message.session_id, message.partition_key)
+
+
+def seal_fields(
+    seed: int, head_size: int, session_id: str | None, partition_key: str | None
+) -> int:
+    """Let the seed cover what the sender said beside the content, if anything."""
+    if head_size or session_id is not None or partition_key is not None:
+        return seed_with_fields(seed, head_size, session_id, partition_key)
+    return seed
 
 
 def _fields(message: Message) -> tuple[int, int, int | None, str | None, str | None]:
@@ -117,7 +149,7 @@ def _remove(database: Database, operation: Remove, now: Instant) -> list[int]:
         database.run("remove_bodies", (ids_array(found.bodies) if found.bodies else ids,))
         database.run("remove_messages", (ids,))
         database.run("count_down", (operation.queue, len(found.ids)))
-        database.run("bytes_down", (database.mains[operation.queue], found.size))
+        database.run("bytes_down", (database.main(operation.queue), found.size))
     return lost
 
 
@@ -126,7 +158,8 @@ def _unlock(database: Database, operation: Unlock, now: Instant) -> list[int]:
     for nonce, sequences in _by_nonce(operation.locks):
         found = _guarded(database, operation.queue, sequences, nonce, operation.guard, now)
         lost += found.lost
-        database.run("unlock_messages", (ids_array(found.ids), int(operation.is_counted)))
+        if found.ids:
+            database.run("unlock_messages", (ids_array(found.ids), int(operation.is_counted)))
     return lost
 
 
@@ -135,15 +168,14 @@ def _renew(database: Database, operation: Renew, now: Instant) -> list[int]:
     for nonce, sequences in _by_nonce(operation.locks):
         found = _guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
         lost += found.lost
-        database.run("renew_messages", (ids_array(found.ids), operation.locked_until))
+        if found.ids:
+            database.run("renew_messages", (ids_array(found.ids), operation.locked_until))
     return lost
 
 
 def _rewrite(database: Database, operation: Rewrite, now: Instant) -> list[int]:
     lock = operation.lock
-    found = _guarded(
-        database, operation.queue, [lock.sequence], lock.nonce, Guard.HELD, now
-    )
+    found = _guarded(database, operation.queue, [lock.sequence], lock.nonce, Guard.HELD, now)
     for row in found.ids:
         database.run("rewrite_marks", (row, marks_to_text(operation.marks)))
     return found.lost
@@ -151,24 +183,25 @@ def _rewrite(database: Database, operation: Rewrite, now: Instant) -> list[int]:
 
 def _move(database: Database, operation: Move, now: Instant) -> list[int]:
     lock = operation.lock
-    found = _guarded(
-        database, operation.queue, [lock.sequence], lock.nonce, operation.guard, now
-    )
+    found = _guarded(database, operation.queue, [lock.sequence], lock.nonce, operation.guard, now)
     for row in found.ids:
-        reserved = database.row("reserve_one_counter", (operation.to_queue,))
-        assert reserved is not None, "both queues are of one fragment, made together"
-        database.run(
-            "move_message",
-            (
-                row,
-                message_id(operation.to_queue, reserved[0]),
-                operation.to_queue,
-                marks_to_text(operation.marks),
-                int(operation.is_counted),
-            ),
-        )
-        database.run("count_down", (operation.queue, 1))
+        _renumber(database, operation, row, found.size)
     return found.lost
+
+
+def _renumber(database: Database, operation: Move, row: int, size: int) -> None:
+    """Give a message its place in the other queue. Its body stays where it is."""
+    here, there = operation.queue, operation.to_queue
+    database.offset(there)
+    reserved = database.row("reserve_one_counter", (there,))
+    assert reserved is not None, "its offset is known, so the queue is here"
+    new_row = rows_of_queue(there)[0] + reserved[0]
+    marks = marks_to_text(operation.marks)
+    database.run("move_message", (row, new_row, there, marks, int(operation.is_counted)))
+    database.run("count_down", (here, 1))
+    if database.main(here) != database.main(there):
+        database.run("bytes_down", (database.main(here), size))
+        database.run("bytes_down", (database.main(there), -size))
 
 
 class _Found:
@@ -187,7 +220,7 @@ class _Found:
 def _guarded(
     database: Database, queue: int, sequences: Sequence[int], nonce: int, guard: Guard, now: Instant
 ) -> _Found:
-    ids = [message_id(queue, sequence) for sequence in sequences]
+    ids = database.message_ids(queue, sequences)
     row = database.row("find_guarded", (ids_array(ids), guard.name, nonce, now))
     assert row is not None
     count, size, found_text, bodies_text = row
@@ -199,7 +232,7 @@ def _guarded(
     lost = [
         sequence for row_id, sequence in zip(ids, sequences, strict=True) if row_id not in passed
     ]
-    if bodies and len(bodies) != len(found):
+    if bodies and len(bodies) < len(found):
         # Some bodies have another id and some the same: name them all.
         moved = database.row("bodies_of", (ids_array(found),))
         assert moved is not None
