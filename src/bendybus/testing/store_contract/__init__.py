@@ -1,0 +1,34 @@
+"""What every store must do, as tests: one suite, inherited and run against each store.
+
+A subclass supplies one fixture, `make_store`; see `StoreMaker`. Each test names the promise of
+`bendybus.store.port` that it checks.
+"""
+
+from bendybus.testing.store_contract.accounting import AccountingContract
+from bendybus.testing.store_contract.acquiring import AcquiringContract
+from bendybus.testing.store_contract.browsing import BrowsingContract
+from bendybus.testing.store_contract.catalog import CatalogContract
+from bendybus.testing.store_contract.committing import CommittingContract
+from bendybus.testing.store_contract.damage import DamageContract
+from bendybus.testing.store_contract.guards import GuardsContract
+from bendybus.testing.store_contract.moving import MovingContract
+from bendybus.testing.store_contract.numbering import NumberingContract
+from bendybus.testing.store_contract.subject import StoreMaker
+from bendybus.testing.store_contract.switching import SwitchingContract
+
+__all__ = ["StoreContract", "StoreMaker"]
+
+
+class StoreContract(
+    AccountingContract,
+    AcquiringContract,
+    BrowsingContract,
+    CatalogContract,
+    CommittingContract,
+    DamageContract,
+    GuardsContract,
+    MovingContract,
+    NumberingContract,
+    SwitchingContract,
+):
+    """Every promise. Inherit and supply `make_store`."""
