@@ -36,24 +36,34 @@ THREAD: Final = re.compile(r"^thread \(\d+\): (.+)$")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Samples by kind of thread and layer, and by our own innermost function."""
+    """Samples by kind of thread and layer, and by our own innermost function while it ran.
 
-    by_thread: dict[str, Counter[str]]
+    Every thread is sampled at every tick, so `ticks` is the length of the recording.
+    """
+
+    by_kind: dict[str, Counter[str]]
     by_function: Counter[str]
+    ticks: int
+
+    def threads_in(self, kind: str, layer: str) -> float:
+        """How many threads of the kind were in the layer, on average."""
+        return self.by_kind[kind][layer] / self.ticks
 
 
 def read_profile(lines: Iterable[str]) -> Profile:
     """Attribute every sample."""
-    by_thread: dict[str, Counter[str]] = {}
+    by_kind: dict[str, Counter[str]] = {}
     by_function: Counter[str] = Counter()
+    by_thread: Counter[str] = Counter()
     for line in lines:
         stack, _, count = line.rpartition(" ")
         thread, *frames = stack.split(";")
         layer = layer_of(frames)
-        by_thread.setdefault(thread_kind(thread), Counter())[layer] += int(count)
-        if layer != IDLE:
+        by_thread[thread] += int(count)
+        by_kind.setdefault(thread_kind(thread), Counter())[layer] += int(count)
+        if layer not in {IDLE, INTERPRETER_LOCK}:
             by_function[function_of(frames)] += int(count)
-    return Profile(by_thread, by_function)
+    return Profile(by_kind, by_function, ticks=max(by_thread.values(), default=0))
 
 
 def layer_of(frames: Sequence[str]) -> str:

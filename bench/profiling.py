@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -94,25 +95,20 @@ def py_spy(pid: int, samples: Path) -> list[str]:
 
 
 def layers_table(profile: Profile) -> Table:
-    """A column per kind of thread; shares of that thread's time."""
-    threads = sorted(profile.by_thread)
-    totals = {thread: profile.by_thread[thread].total() for thread in threads}
-    weight = {
-        layer: sum(samples[layer] for samples in profile.by_thread.values())
-        for samples in profile.by_thread.values()
-        for layer in samples
-    }
-    table = [["share of time", *threads]]
-    for layer in sorted(weight, key=lambda name: (name == IDLE, -weight[name])):
-        shares = [profile.by_thread[thread][layer] / totals[thread] for thread in threads]
-        table.append([layer, *(f"{share:.1%}" for share in shares)])
-    return table
+    """A column per kind of thread: how many of them were in which layer, on average."""
+    kinds = sorted(profile.by_kind)
+    weight: Counter[str] = sum(profile.by_kind.values(), Counter())
+    layers = sorted(weight, key=lambda name: (name == IDLE, -weight[name]))
+    rows = [
+        [layer, *(f"{profile.threads_in(kind, layer):.3f}" for kind in kinds)] for layer in layers
+    ]
+    return [["threads in it, on average", *kinds], *rows]
 
 
 def functions_table(profile: Profile) -> Table:
-    """Our functions that the process was busy in, or in what they called outside our code."""
+    """Our functions that ran, or waited for the disk, with what they called outside our code."""
     total = profile.by_function.total()
-    table = [["busy in, with what it calls outside our code", "share of busy time"]]
+    table = [["running in, with what it calls outside our code", "share of running time"]]
     for function, count in profile.by_function.most_common(FUNCTIONS_SHOWN):
         table.append([f"`{function}`", f"{count / total:.1%}"])
     return table

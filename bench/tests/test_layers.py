@@ -57,7 +57,13 @@ def test_samples_add_up_by_thread_and_by_our_own_function() -> None:
             f"thread (1): store-00;{COMMIT};sqlite3_step {APSW} 3",
             f"thread (2): store-01;{COMMIT} 2",
             f"thread (1): store-00;{COMMIT};epoll_wait {LIBC} 5",
+            f"thread (2): store-01;{COMMIT};pthread_cond_timedwait {LIBC} 6",
         ]
     )
-    assert profile.by_thread == {"store": {SQLITE: 3, "store": 2, IDLE: 5}}
+    assert profile.by_kind == {"store": {SQLITE: 3, "store": 2, IDLE: 5, INTERPRETER_LOCK: 6}}
     assert profile.by_function == {"store/sqlite/writer.py commit": 5}
+
+
+def test_threads_are_counted_against_the_length_of_the_recording() -> None:
+    profile = read_profile([f"thread ({number}): store-{number};{COMMIT} 4" for number in (1, 2)])
+    assert profile.threads_in("store", "store") == 2.0
