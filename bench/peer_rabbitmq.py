@@ -73,7 +73,7 @@ class RabbitMq:
                 pid=process.pid,
                 port=port,
                 user="guest",
-                password="guest",  # noqa: S106 (the account that the package makes)
+                password="guest",  # noqa: S106 - the account that the package makes
                 addresses={queue: f"/amq/queue/{queue}" for queue in self.queues},
             )
         finally:

@@ -14,7 +14,7 @@ from bench.processes import BenchmarkError, environment_without, stop, wait_unti
 SOURCE: Final = Path(__file__).resolve().parent.parent / "src"
 START_SECONDS_MAX: Final = 60.0
 USER: Final = "RootManageSharedAccessKey"
-PASSWORD: Final = "SAS_KEY_VALUE"  # noqa: S105 (the documented development key)
+PASSWORD: Final = "SAS_KEY_VALUE"  # noqa: S105 - the documented development key
 
 # A partitioned queue has 16 fragments of the size asked for; 5 GB is the most that may be asked.
 QUEUE_PROPERTIES: Final[Mapping[str, Mapping[str, object]]] = {

@@ -17,7 +17,7 @@ from bench.layers import (
 APSW = "(/venv/site-packages/apsw/__init__.cpython-311-x86_64-linux-gnu.so)"
 LIBC = "(/usr/lib/x86_64-linux-gnu/libc.so.6)"
 RUN = "run (/venv/site-packages/uvloop/__init__.py:92)"
-COMMIT = "commit (/home/bendybus/src/bendybus/store/sqlite/writer.py:9)"
+COMMIT = "commit (/checkouts/bendybus/src/bendybus/store/sqlite/writer.py:9)"
 
 
 @pytest.mark.parametrize(
