@@ -65,7 +65,7 @@ def test_topics_are_listed_with_what_becomes_of_them() -> None:
 
 def test_without_entities_it_says_how_to_get_some() -> None:
     text = announcement(settings_for(), USUAL)
-    assert "give some with --config FILE" in text
+    assert "--config FILE brings others" in text
     assert "<your queue>" in python_example(settings_for(), USUAL)[2]
 
 

@@ -61,7 +61,7 @@ def python_example(settings: Settings, ports: RunningPorts) -> list[str]:
 def _entities(settings: Settings) -> Iterator[str]:
     namespace = settings.namespace
     if not namespace.queues and not namespace.topics:
-        yield "No entities in the configuration; give some with --config FILE."
+        yield "No entities configured: those made before are there, --config FILE brings others."
         return
     yield f"Entities of namespace {namespace.name}:"
     entities: tuple[Queue | Topic, ...] = (*namespace.queues, *namespace.topics)

@@ -40,7 +40,7 @@ DataOption = Annotated[
 StoresOption = Annotated[
     int | None,
     typer.Option(
-        help="Number of messaging stores, fixed when the folder is made."
+        help="Number of messaging stores; it may grow later, but not fall below those in use."
         " [BENDYBUS_STORES; default 16]"
     ),
 ]

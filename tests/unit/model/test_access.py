@@ -173,6 +173,8 @@ def test_an_expiry_beyond_all_calendars_is_the_last_moment_there_is() -> None:
         ("sb://h/orders", "order", False),
         ("sb://h/a/b", "a", False),
         ("sb://h/orders", "", False),
+        ("sb://h/orders", "sb://[", False),
+        ("sb://h/orders", "/x://host/orders", False),
         ("sb://h/$management", "orders", False),
         ("sb://h/orders/$DeadLetterQueue", "orders", False),
     ],
@@ -199,7 +201,7 @@ def test_a_token_covers_its_path_and_what_is_below_it(
         ("SharedAccessSignature sr=a&sr=a&sig=b&se=1&skn=c", "Unexpected parameter 'sr'"),
         ("SharedAccessSignature sr=a&sig=b&se=1&skn=c&x=y", "Unexpected parameter 'x'"),
         ("SharedAccessSignature sr=orders&sig=b&se=1&skn=c", "absolute URI"),
-        ("SharedAccessSignature sr=sb://[&sig=b&se=1&skn=c", "not a URI"),
+        ("SharedAccessSignature sr=/sb://h/orders&sig=b&se=1&skn=c", "absolute URI"),
         ("SharedAccessSignature sr=sb://h&sig=b&se=-1&skn=c", "'se' must be"),
         ("SharedAccessSignature sr=sb://h&sig=b&se=1.5&skn=c", "'se' must be"),
         ("SharedAccessSignature sr=sb://h&sig=b&se=٣&skn=c", "'se' must be"),
@@ -217,6 +219,22 @@ def test_an_audience_with_and_without_its_host_is_the_same(path: str) -> None:
     assume("://" not in path)
     assume("?" not in path)
     assert normalise_audience(f"sb://host:5672/{path}") == normalise_audience(f"/{path}")
+
+
+@given(st.text(max_size=50), st.sampled_from(["", "sb://", "sb://[", "sb://h/"]))
+def test_any_text_does_as_an_audience_and_is_normal_once_normalised(text: str, head: str) -> None:
+    path = normalise_audience(head + text)
+    assert path == path.strip("/")
+    assert "//" not in path
+
+
+def test_a_path_that_holds_a_uri_is_not_taken_for_one() -> None:
+    assert normalise_audience("/x://host/orders") == "x:/host/orders"
+
+
+@pytest.mark.parametrize("tail", ["?a=/b", "#/b", "/?x", ""])
+def test_a_query_or_fragment_is_no_part_of_the_path(tail: str) -> None:
+    assert normalise_audience(f"https://host:5300/orders{tail}") == "orders"
 
 
 def test_keys_do_not_show_when_a_rule_is_printed() -> None:
