@@ -87,17 +87,16 @@ class Channels:
         events: list[Event],
     ) -> None:
         try:
-            match body:
-                case Transfer():
-                    take_transfer(session, body, payload, events)
-                case Disposition():
-                    take_disposition(session, body, events)
-                case Flow():
-                    take_flow(session, body, events)
-                case Attach():
-                    take_attach(session, body, events)
-                case Detach():
-                    take_detach(session, body, events)
+            if isinstance(body, Transfer):
+                take_transfer(session, body, payload, events)
+            elif isinstance(body, Disposition):
+                take_disposition(session, body, events)
+            elif isinstance(body, Flow):
+                take_flow(session, body, events)
+            elif isinstance(body, Attach):
+                take_attach(session, body, events)
+            else:
+                take_detach(session, body, events)
         except SessionFault as fault:
             session.has_failed = True
             session.end(AmqpError(fault.condition, fault.description))

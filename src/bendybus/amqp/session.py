@@ -171,9 +171,8 @@ class AmqpSession:
         self.window.outbox.link_count += 1
 
     def remove_link(self, link: AmqpLink) -> None:
-        """Free our handle and forget what was sent on it, unless that is done already."""
-        if self.links.get(link.handle) is not link:
-            return
+        """Free our handle and forget what was sent on it."""
+        assert self.links[link.handle] is link
         del self.links[link.handle]
         self.window.outbox.link_count -= 1
         self.window.drop_waiting(link.handle)

@@ -158,6 +158,16 @@ def test_the_peers_window_is_opened_again_before_half_of_it_is_used() -> None:
 
 
 @pytest.mark.amqp("2.5.6")
+def test_the_window_counts_every_frame_of_a_delivery() -> None:
+    peer = Peer(incoming_window=4).opened().begun()
+    peer.attached()
+    peer.say(transfer(0, more=True))
+    assert peer.bodies() == []
+    peer.say(transfer(None))
+    assert only(Flow, peer.bodies()).next_incoming_id == 2
+
+
+@pytest.mark.amqp("2.5.6")
 def test_frames_beyond_the_window_are_taken() -> None:
     peer = Peer(incoming_window=2).opened().begun()
     peer.attached()

@@ -141,6 +141,7 @@ def test_skipping_any_bytes_ends_inside_them_or_in_a_decode_error(data: bytes) -
 )
 def test_values_take_their_shortest_encoding(value: Any, encoded: str) -> None:
     assert encode_value(value).hex() == encoded
+    assert decode_value(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 
 
 @pytest.mark.parametrize("size", [254, 255])
