@@ -1,0 +1,90 @@
+"""A broker for one test: a few queues, virtual time, and clients that connect to it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from bendybus.broker.served_queue import ServedQueue
+from bendybus.model.access import AccessRule
+from bendybus.model.entity import EntityStatus, Queue, QueueProperties
+from bendybus.model.ids import SubQueue
+from bendybus.server.listener import AmqpListener
+from bendybus.testing.clock import ManualClock
+from bendybus.testing.local_broker import ROOT_RULE, LocalBroker, listening, local_broker
+from bendybus.testing.wire_client import WireClient, connected
+
+LOCK_SECONDS = 30
+ROOT_LOGIN = f"\0{ROOT_RULE.name}\0{ROOT_RULE.primary_key}".encode()
+_LOCK = timedelta(seconds=LOCK_SECONDS)
+
+QUEUES = (
+    Queue("orders", QueueProperties(lock_duration=_LOCK, max_delivery_count=3)),
+    Queue(
+        "parts",
+        QueueProperties(lock_duration=_LOCK, max_delivery_count=3, enable_partitioning=True),
+    ),
+    Queue("depot/Spare-Parts", QueueProperties(lock_duration=_LOCK)),
+    Queue("no-sends", QueueProperties(status=EntityStatus.SEND_DISABLED)),
+    Queue("no-receives", QueueProperties(status=EntityStatus.RECEIVE_DISABLED)),
+    Queue("off", QueueProperties(status=EntityStatus.DISABLED)),
+    Queue("sessions", QueueProperties(requires_session=True)),
+)
+
+
+@dataclass(slots=True)
+class Served:
+    """A running broker, its clock, and its clients."""
+
+    broker: LocalBroker
+    listener: AmqpListener
+    clock: ManualClock
+    _clients: AsyncExitStack = field(repr=False)
+
+    async def client(self, **fields: Any) -> WireClient:
+        """Connect, log in by name and key, open and begin a session; fields are the Open's."""
+        client = await self.stranger()
+        await client.log_in("PLAIN", ROOT_LOGIN, **fields)
+        await client.begin()
+        return client
+
+    async def stranger(self, *, receive_bytes: int | None = None) -> WireClient:
+        """Connect and say nothing."""
+        return await self._clients.enter_async_context(
+            connected(self.listener.port, receive_bytes=receive_bytes)
+        )
+
+    def queue(self, name: str) -> ServedQueue:
+        """Return a queue."""
+        return self.broker.queue(name)
+
+    async def count(self, name: str, sub_queue: SubQueue = SubQueue.MAIN) -> int:
+        """Count the messages that are in the stores."""
+        sources = self.queue(name).sub_queues[sub_queue].sources
+        counts = [await each.store.counts(each.number) for each in sources if each.store.is_online]
+        return sum(each.messages for each in counts)
+
+    async def counts_by_fragment(self, name: str) -> list[int]:
+        """Count the messages of every fragment."""
+        sources = self.queue(name).main.sources
+        return [(await each.store.counts(each.number)).messages for each in sources]
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path,
+    *,
+    stores: int = 2,
+    rules: tuple[AccessRule, ...] = (ROOT_RULE,),
+    clock: ManualClock | None = None,
+) -> AsyncIterator[Served]:
+    """Serve the queues from stores in a folder; a second time finds what the first left."""
+    clock = clock or ManualClock()
+    async with (
+        local_broker(folder, QUEUES, clock, stores=stores) as broker,
+        listening(broker, rules) as listener,
+        AsyncExitStack() as clients,
+    ):
+        yield Served(broker, listener, clock, clients)
