@@ -158,7 +158,7 @@ def test_a_frame_with_one_wrong_byte_is_read_alike_on_both_paths(
         "14 06 03 43 43 a0ff 000000",
         "14 0d 0b 43 43 a00174 43 42 42 40 40 42 42",
         "14 0f 0c 43 43 a00174 43 42 42 40 40 42 42 41 42",
-        "14 0d 0b 43 43 a00174 43 43 42 40 40 42 42 41",
+        "14 0e 0b 43 43 a00174 43 43 42 40 40 42 42 41",
         "14 08 02 43 43 a003746167",
         "14 20 04 43 43 a00174 b30000001541414141414141414141414141414141414141414141",
     ],
@@ -167,6 +167,16 @@ def test_malformed_fields_are_read_alike_on_both_paths(fields: str) -> None:
     code, size, rest = fields.split(" ", 2)
     body = bytes.fromhex(f"0053{code}c0{size}{rest}")
     hot, general = told_both_ways([body, PLAIN_TRANSFER])
+    assert hot == general
+
+
+def test_fields_that_would_run_into_the_next_frame_are_read_alike_on_both_paths() -> None:
+    # Read on, the next frame's size (64) would complete `first` and then pass for a null `last`.
+    cut_short = bytes.fromhex("005315c0 04 03 41 7040")
+    tag = b"t" * (64 - 8 - len(encode_composite(transfer(FIRST, delivery_tag=b""))))
+    next_body = encode_composite(transfer(FIRST, delivery_tag=tag))
+    assert len(next_body) == 56
+    hot, general = told_both_ways([cut_short, next_body])
     assert hot == general
 
 
