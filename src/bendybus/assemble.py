@@ -72,9 +72,10 @@ async def run_broker(
             await catalog.declare(settings.namespace.queues)
             if settings.namespace.topics:
                 _log.warning("topics are not served by this version")
-            async with _sweeping(stores, catalog, clock), _serving(
-                settings, stores, catalog, clock
-            ) as ports:
+            async with (
+                _sweeping(stores, catalog, clock),
+                _serving(settings, stores, catalog, clock) as ports,
+            ):
                 announce(ports)
                 await stop.wait()
 
@@ -109,9 +110,7 @@ async def _serving(
 
 
 @asynccontextmanager
-async def _sweeping(
-    stores: Sequence[Store], catalog: Catalog, clock: Clock
-) -> AsyncIterator[None]:
+async def _sweeping(stores: Sequence[Store], catalog: Catalog, clock: Clock) -> AsyncIterator[None]:
     """Deal with what is due, beside the traffic."""
     task = asyncio.create_task(Sweep(stores, catalog.places, clock).run(), name="sweep")
     try:

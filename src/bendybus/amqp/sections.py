@@ -35,8 +35,12 @@ class SectionCode(IntEnum):
 # A body of many sections is legal; this many is an attack.
 SECTIONS_MAX: Final = 10_000
 
-_CODES: Final = frozenset(int(code) for code in SectionCode)
-_REPEATABLE: Final = frozenset({int(SectionCode.DATA), int(SectionCode.AMQP_SEQUENCE)})
+_FIRST_CODE: Final = int(SectionCode.HEADER)
+_LAST_CODE: Final = int(SectionCode.FOOTER)
+_REPEATABLE: Final = (int(SectionCode.DATA), int(SectionCode.AMQP_SEQUENCE))
+# Lists, maps and binaries, by how many bytes their size has.
+_ONE_BYTE_SIZE: Final = (0xC0, 0xC1, 0xA0)
+_FOUR_BYTE_SIZE: Final = (0xD0, 0xD1, 0xB0)
 _FIELDS_IN_PROPERTIES: Final = 13
 
 
@@ -69,15 +73,17 @@ def find_sections(payload: bytes) -> list[Section]:
                 descriptor, value = decode_value(payload, at + 1)
                 code = descriptor_code(descriptor) or 0
             constructor = payload[value]
-            if constructor in (0xC0, 0xC1, 0xA0):
+            if constructor in _ONE_BYTE_SIZE:
                 end = value + 2 + payload[value + 1]
-            elif constructor in (0xD0, 0xD1, 0xB0):
+            elif constructor in _FOUR_BYTE_SIZE:
                 end = value + 5 + int.from_bytes(payload[value + 1 : value + 5], "big")
             else:
                 end = skip_value(payload, value)
-            _check(code, end, size, seen)
+            bit = 1 << (code - _FIRST_CODE) if _FIRST_CODE <= code <= _LAST_CODE else 0
+            if not bit or end > size or seen & bit:
+                raise _fault(code, end, size)
             if code not in _REPEATABLE:
-                seen |= 1 << code
+                seen |= bit
             sections.append(Section(code, at, value, end))
             at = end
     except IndexError:
@@ -87,13 +93,12 @@ def find_sections(payload: bytes) -> list[Section]:
     return sections
 
 
-def _check(code: int, end: int, size: int, seen: int) -> None:
-    if code not in _CODES:
-        raise DecodeError(f"{code:#x} is not a message section")
+def _fault(code: int, end: int, size: int) -> DecodeError:
+    if not _FIRST_CODE <= code <= _LAST_CODE:
+        return DecodeError(f"{code:#x} is not a message section")
     if end > size:
-        raise DecodeError("the message ends within a section")
-    if seen & 1 << code:
-        raise DecodeError(f"the section {SectionCode(code).name} comes twice")
+        return DecodeError("the message ends within a section")
+    return DecodeError(f"the section {SectionCode(code).name} comes twice")
 
 
 def decode_section(payload: bytes, section: Section) -> object:

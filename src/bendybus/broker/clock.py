@@ -26,7 +26,5 @@ class SystemClock:
 
     def now(self) -> Instant:
         """Return the present instant."""
-        present = time.time_ns() // 1_000_000
-        if present > self._latest:
-            self._latest = present
+        self._latest = max(self._latest, time.time_ns() // 1_000_000)
         return Instant(self._latest)

@@ -17,6 +17,11 @@ from bendybus.store.port import Acquire
 # One acquire asks one fragment for at most so much. Fewer, larger ones cost less per message.
 ACQUIRE_COUNT_MAX: Final = 500
 ACQUIRE_BYTES_MAX: Final = 2 * 1024 * 1024
+# A receiver that renews its credit in small steps is read ahead for, up to this part of the most
+# that it ever asked for at once: one acquire of many costs little more than one of few.
+READ_AHEAD_PART: Final = 4
+# A cached message is handed out only while this part of its lock is left.
+FRESH_PART: Final = 2
 NONCE_BITS: Final = 63
 
 
@@ -54,6 +59,7 @@ class Receiver:
         self._asking: dict[Source, asyncio.Future[None]] = {}
         self._asked_count = 0
         self._arrival: asyncio.Future[None] | None = None
+        self._count_peak = 0
 
     async def receive(self, count_max: int) -> list[StoredMessage]:
         """Return at least one message and at most `count_max`, or none if none is free.
@@ -62,7 +68,8 @@ class Receiver:
         """
         while True:
             self._ask(count_max)
-            if self._cache:
+            taken = await self._fresh(self._take(count_max))
+            if taken:
                 break
             if not self._asking:
                 return []
@@ -71,7 +78,6 @@ class Receiver:
                 await self._arrival
             finally:
                 self._arrival = None
-        taken = self._take(count_max)
         if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
             return await self._removed(taken)
         return taken
@@ -93,6 +99,8 @@ class Receiver:
         missing = count_max - len(self._cache) - self._asked_count
         if missing <= 0:
             return
+        self._count_peak = max(self._count_peak, count_max)
+        missing = max(missing, min(self._count_peak // READ_AHEAD_PART, ACQUIRE_COUNT_MAX))
         for source in self.sub_queue.candidates():
             if source in self._asking:
                 continue
@@ -130,6 +138,19 @@ class Receiver:
             cache.clear()
             return taken
         return [cache.popleft() for _ in range(count_max)]
+
+    async def _fresh(self, messages: list[StoredMessage]) -> list[StoredMessage]:
+        """Give back messages that were cached for too long; others still have time for them."""
+        if not messages:
+            return messages
+        least = self._clock.now() + self.sub_queue.queue.lock_duration_ms // FRESH_PART
+        first = messages[0].locked_until
+        if first is not None and first >= least and messages[-1].locked_until == first:
+            return messages
+        stale = [each for each in messages if (each.locked_until or 0) < least]
+        if stale:
+            await give_back(self.sub_queue, [each.lock for each in stale], self._clock)
+        return [each for each in messages if (each.locked_until or 0) >= least]
 
     async def _removed(self, messages: list[StoredMessage]) -> list[StoredMessage]:
         """Remove messages for good before they are handed out; those that could not be are not."""

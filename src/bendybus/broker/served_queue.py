@@ -1,4 +1,4 @@
-"""A queue as the broker serves it: its fragments, where they are, and whether they hold anything."""
+"""A queue as the broker serves it: its fragments, where they are, whether they hold anything."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final

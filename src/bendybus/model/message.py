@@ -12,7 +12,7 @@ from bendybus.model.ids import Instant
 
 
 class MessageState(IntEnum):
-    """What a stored message waits for; the numbers are stored, and the first three are the wire's."""
+    """What a stored message waits for. The numbers are stored; the first three are the wire's."""
 
     ACTIVE = 0
     DEFERRED = 1

@@ -1,6 +1,6 @@
 """What a link's address names.
 
-    [scheme://host[:port]]/<entity>[/Subscriptions/<name>][/$DeadLetterQueue | /$Transfer/...][/$management]
+    [scheme://host]/<entity>[/Subscriptions/<name>][/[$Transfer/]$DeadLetterQueue][/$management]
 
 Names of entities may contain slashes, so suffixes are taken off from the right, whatever their
 case.
@@ -67,7 +67,7 @@ def parse_address(address: object) -> Address:
         if _ends_with(segments, "$transfer"):
             sub_queue = SubQueue.TRANSFER_DEAD_LETTER
     subscription = None
-    if len(segments) > 2 and segments[-2].lower() == "subscriptions":
+    if [each.lower() for each in segments[1:]][-2:-1] == ["subscriptions"]:
         subscription = segments[-1]
         del segments[-2:]
     name = "/".join(segments)

@@ -66,6 +66,8 @@ class ClientConnection(asyncio.Protocol):
         self._links: dict[AmqpLink, LinkHandler] = {}
         self._outlet: Outlet | None = None
         self._opened_at = service.clock.now()
+        # Ends with the connection.
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # What the transport says
 
@@ -95,6 +97,7 @@ class ClientConnection(asyncio.Protocol):
         """Give back at once what the client had cached (R3.2); locks it was handed stay."""
         del error
         self._connections.discard(self)
+        self.ended.set_result(None)
         for link in list(self._links):
             self._drop_link(link)
 
@@ -155,28 +158,37 @@ class ClientConnection(asyncio.Protocol):
         busy.clear()
 
     def _handle_rare(self, event: Event) -> None:
+        """Handle what concerns the connection, a session, or the life of a link."""
         match event:
             case SaslInitReceived():
                 self._log_in(event)
             case OpenReceived():
                 self._amqp.open()
+            case CloseReceived():
+                self._amqp.close()
+            case ConnectionFailed():
+                _log.info("connection closed: %s %s", event.condition, event.description)
+            case SessionFlowReceived():
+                self._look_again_in(event.session)
+            case EndReceived() | SessionFailed():
+                self._drop_session(event.session)
+            case _:
+                self._handle_link(event)
+
+    def _handle_link(self, event: Event) -> None:
+        match event:
             case AttachReceived():
                 self._attach(event)
             case DetachReceived():
                 self._drop_link(event.link)
                 event.link.detach(closed=event.closed)
-            case SessionFlowReceived():
-                self._look_again_in(event.session)
-            case EndReceived() | SessionFailed():
-                self._drop_session(event.session)
             case OversizedTransferReceived():
                 handler = self._links.get(event.link)
                 if isinstance(handler, IncomingLink):
                     handler.refuse_oversized(event)
-            case CloseReceived():
-                self._amqp.close()
-            case ConnectionFailed():
-                _log.info("connection closed: %s %s", event.condition, event.description)
+            case _:
+                # A session that began, or our outcome that arrived: nothing to do.
+                pass
 
     def _log_in(self, event: SaslInitReceived) -> None:
         is_good = True

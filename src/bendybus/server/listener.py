@@ -63,9 +63,9 @@ class AmqpListener:
         self._server.close()
         for connection in list(self.connections):
             connection.shut_down()
-        deadline = asyncio.get_running_loop().time() + CLOSE_SECONDS_MAX
-        while self.connections and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.01)
+        endings = [connection.ended for connection in self.connections]
+        if endings:
+            await asyncio.wait(endings, timeout=CLOSE_SECONDS_MAX)
         for connection in list(self.connections):
             connection.outlet.transport.abort()
         with contextlib.suppress(asyncio.CancelledError):

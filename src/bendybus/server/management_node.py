@@ -82,7 +82,8 @@ class ManagementNode:
                 return await self._renew(request.body)
             case "update-disposition":
                 return await self._settle(request.body)
-        raise NotImplementedYet(f"There is no operation '{operation}'.")
+            case _:
+                raise NotImplementedYet(f"There is no operation '{operation}'.")
 
     async def _peek(self, body: dict[str, Any]) -> Response:
         from_sequence = _number(body, "from-sequence-number", 0)
@@ -115,7 +116,7 @@ class ManagementNode:
     async def _renew(self, body: dict[str, Any]) -> Response:
         locks = _locks(body)
         expires_at = await renew(self._sub_queue, locks, self._clock)
-        expirations = AmqpArray(Timestamp, [Timestamp(expires_at) for _ in locks])
+        expirations = AmqpArray(Timestamp, (Timestamp(expires_at),) * len(locks))
         return _ok(), {"expirations": expirations}
 
     async def _settle(self, body: dict[str, Any]) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from bendybus.amqp.events import DispositionReceived
+from bendybus.amqp.faults import CannotSend
 from bendybus.amqp.session import AmqpLink, OutgoingDelivery
 from bendybus.broker.clock import Clock
 from bendybus.broker.receive import ReceiveMode, Receiver, give_back
@@ -21,6 +22,8 @@ from bendybus.server.translate import answer_state, outcome_of, rejected
 
 # How many messages one turn hands out, so that one greedy link does not hold up the others.
 DELIVER_MAX: Final = 1000
+# Settlements that may be under way at once. What comes meanwhile is gathered into the next.
+SETTLING_MAX: Final = 2
 
 _COMPLETE: Final = Complete()
 
@@ -51,6 +54,7 @@ class OutgoingLink:
         # Taken for this client when its credit went away; they go out before all others.
         self._owed: deque[StoredMessage] = deque()
         self._settlements: list[DispositionReceived] = []
+        self._settling = 0
         self._change: asyncio.Future[None] | None = None
         self._hint: asyncio.Future[None] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -65,9 +69,10 @@ class OutgoingLink:
         self._settlements.append(event)
 
     def work(self) -> None:
-        """Apply the settlements that came together."""
-        if self._settlements:
+        """Apply the settlements that came, unless enough are on their way already."""
+        if self._settlements and self._settling < SETTLING_MAX:
             events, self._settlements = self._settlements, []
+            self._settling += 1
             self._outlet.spawn(self._settle(events))
 
     async def close(self) -> None:
@@ -126,18 +131,30 @@ class OutgoingLink:
     def _deliver(self) -> None:
         """Hand out what is owed, as far as the link lets us; the rest stays owed."""
         link, quick, owed, is_settled = self.link, self._quick, self._owed, self._is_settled
-        while owed and link.sendable() > 0:
-            message = owed.popleft()
-            nonce = message.nonce or 0
-            link.send(
-                payload_of(message, quick),
-                delivery_tag(message.sequence, nonce),
-                settled=is_settled,
-                parcel=Lock(message.sequence, nonce, message.delivery_count),
-            )
+        try:
+            while owed:
+                message = owed[0]
+                sequence, nonce = message.sequence, message.nonce or 0
+                link.send(
+                    payload_of(message, quick),
+                    delivery_tag(sequence, nonce),
+                    settled=is_settled,
+                    parcel=Lock(sequence, nonce, message.delivery_count),
+                )
+                owed.popleft()
+        except CannotSend:
+            pass
         self._outlet.flush_soon()
 
     async def _settle(self, events: list[DispositionReceived]) -> None:
+        try:
+            await self._settle_all(events)
+        finally:
+            self._settling -= 1
+            self.work()
+            self._outlet.flush_soon()
+
+    async def _settle_all(self, events: list[DispositionReceived]) -> None:
         completed: list[OutgoingDelivery] = []
         unanswered: set[int] = set()
         for event in events:
@@ -154,7 +171,6 @@ class OutgoingLink:
                 await self._settle_as(event.deliveries, outcome, unanswered)
         if completed:
             await self._settle_as(completed, _COMPLETE, unanswered)
-        self._outlet.flush_soon()
 
     async def _settle_as(
         self, deliveries: list[OutgoingDelivery], outcome: Outcome, unanswered: set[int]

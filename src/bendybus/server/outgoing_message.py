@@ -3,23 +3,24 @@
     header · delivery annotations · message annotations · bare message as it came
 
 Nearly all messages take the quick way: one `Struct` whose constant parts are the encoded keys.
-Messages that were annotated by their sender, expire, or have marks are built section by section.
+Messages with marks, a session or delivery annotations are built section by section.
 """
 
 import uuid
 from functools import lru_cache
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from bendybus.amqp.decode import decode_value
 from bendybus.amqp.encode import encode_value
 from bendybus.amqp.sections import SectionCode, decode_map, encode_section, find_sections
 from bendybus.amqp.values import Int, Long, Short, Symbol, Timestamp, Ubyte, Uint
-from bendybus.model.ids import fragment_of
+from bendybus.model.ids import COUNTER_BITS, fragment_of
 from bendybus.model.message import Lock, Marks, StoredMessage
-from bendybus.server.stored_content import Head, decode_head, split_content
+from bendybus.server.stored_content import LONG_HEAD, Head, decode_head, split_content
 
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF
+_ANNOTATIONS_START: Final = b"\x00\x53" + bytes((SectionCode.MESSAGE_ANNOTATIONS, 0xD1))
 
 
 def _key(name: str) -> bytes:
@@ -32,86 +33,100 @@ def _map_section(code: SectionCode, pairs: int, size: int) -> bytes:
 
 
 class Quick:
-    """Builds the sections in front of the bare message, for one kind of receiver."""
+    """Builds the sections in front of the bare message, for one kind of receiver.
+
+        header · lock token · sequence number twice, enqueued time, the rest · the sender's own
+
+    The rest (state, end of the lock, fragment) is the same for all messages of one acquire, so
+    its bytes are kept from one message to the next.
+    """
 
     def __init__(self, *, is_locked: bool, is_partitioned: bool) -> None:
-        token_key = _key("x-opt-lock-token") + b"\x98"
-        parts: list[bytes | str] = ["header", "I"]
+        self.is_locked = is_locked
+        self.is_partitioned = is_partitioned
+        token = _key("x-opt-lock-token") + b"\x98"
+        self._token = b""
         if is_locked:
-            parts += [
-                _map_section(SectionCode.DELIVERY_ANNOTATIONS, 1, len(token_key) + 16) + token_key,
-                "Q",
-                "Q",
-            ]
-        annotations: list[tuple[str, bytes, str, int]] = [
-            ("x-opt-sequence-number", b"\x81", "q", 8),
-            ("x-opt-enqueue-sequence-number", b"\x81", "q", 8),
-            ("x-opt-enqueued-time", b"\x83", "q", 8),
-            ("x-opt-message-state", b"\x71", "i", 4),
-        ]
-        if is_locked:
-            annotations.append(("x-opt-locked-until", b"\x83", "q", 8))
-        if is_partitioned:
-            annotations.append(("x-opt-partition-id", b"\x61", "h", 2))
-        size = sum(len(_key(name)) + 1 + width for name, _, _, width in annotations)
-        opening = _map_section(SectionCode.MESSAGE_ANNOTATIONS, len(annotations), size)
-        for name, constructor, letter, _ in annotations:
-            parts += [opening + _key(name) + constructor, letter]
-            opening = b""
-        self._is_locked = is_locked
-        self._is_partitioned = is_partitioned
-        header_size = len(_quick_header(durable=False, priority=4))
+            self._token = _map_section(SectionCode.DELIVERY_ANNOTATIONS, 1, len(token) + 16) + token
+        self._sequence = _key("x-opt-sequence-number") + b"\x81"
+        self._enqueued_sequence = _key("x-opt-enqueue-sequence-number") + b"\x81"
+        self._enqueued_time = _key("x-opt-enqueued-time") + b"\x83"
+        self._rest = self._rest_bytes(0, 0, 0)
+        self._rest_of: tuple[int, int | None, int] | None = None
+        keys = (self._sequence, self._enqueued_sequence, self._enqueued_time)
+        self._size = sum(len(key) + 8 for key in keys) + len(self._rest)
+        self._count = 2 * (4 + is_locked + is_partitioned)
+        token_format = f"{len(self._token)}sQQ" if is_locked else ""
         self._struct = Struct(
-            f">{header_size}s"
-            + "".join(
-                part if isinstance(part, str) else f"{len(part)}s"
-                for part in parts
-                if part != "header"
-            )
+            f">I{token_format}4sII{len(self._sequence)}sq"
+            f"{len(self._enqueued_sequence)}sq{len(self._enqueued_time)}sq{len(self._rest)}s"
         )
-        self._constants = [part for part in parts if isinstance(part, bytes)]
 
-    def build(self, message: StoredMessage, header: bytes) -> bytes:
-        """Return the sections for a message without annotations, expiry or marks."""
-        sequence, enqueued_at = message.sequence, message.enqueued_at
-        constants = self._constants
-        if self._is_locked:
-            locked = (constants[5], message.locked_until)
-            if self._is_partitioned:
-                return self._struct.pack(
-                    header, message.delivery_count,
-                    constants[0], sequence, message.nonce,
-                    constants[1], sequence, constants[2], sequence, constants[3], enqueued_at,
-                    constants[4], message.state, *locked, constants[6], sequence >> 48,
-                )  # fmt: skip
-            return self._struct.pack(
-                header, message.delivery_count,
-                constants[0], sequence, message.nonce,
-                constants[1], sequence, constants[2], sequence, constants[3], enqueued_at,
-                constants[4], message.state, *locked,
-            )  # fmt: skip
-        partition = (constants[4], sequence >> 48) if self._is_partitioned else ()
-        return self._struct.pack(
-            header, message.delivery_count,
-            constants[0], sequence, constants[1], sequence, constants[2], enqueued_at,
-            constants[3], message.state, *partition,
-        )  # fmt: skip
+    def build(self, message: StoredMessage, head: "_QuickHead") -> bytes:
+        """Return the sections for a message without marks."""
+        sequence = message.sequence
+        rest_of = (message.state, message.locked_until, sequence >> COUNTER_BITS)
+        if rest_of != self._rest_of:
+            self._rest = self._rest_bytes(*rest_of)
+            self._rest_of = rest_of
+        token = (self._token, sequence, message.nonce) if self.is_locked else ()
+        own = head.annotations
+        return (
+            head.header
+            + self._struct.pack(
+                message.delivery_count,
+                *token,
+                _ANNOTATIONS_START,
+                self._size + 4 + len(own),
+                self._count + head.annotations_count,
+                self._sequence,
+                sequence,
+                self._enqueued_sequence,
+                sequence,
+                self._enqueued_time,
+                message.enqueued_at,
+                self._rest,
+            )
+            + own
+        )
+
+    def _rest_bytes(self, state: int, locked_until: int | None, fragment: int) -> bytes:
+        """Encode what the messages of one acquire have in common, always in the same size."""
+        rest = _key("x-opt-message-state") + b"\x71" + state.to_bytes(4, "big")
+        if self.is_locked:
+            until = (locked_until or 0).to_bytes(8, "big")
+            rest += _key("x-opt-locked-until") + b"\x83" + until
+        if self.is_partitioned:
+            rest += _key("x-opt-partition-id") + b"\x61" + fragment.to_bytes(2, "big")
+        return rest
 
 
-def _quick_header(*, durable: bool, priority: int) -> bytes:
-    """Begin a header that ends with the delivery count, to be packed behind it as a uint."""
-    fields = bytes((0x41 if durable else 0x42, 0x50, priority, 0x40, 0x42, 0x70))
-    size = 1 + len(fields) + 4
-    return b"\x00\x53\x70\xc0" + bytes((size, 5)) + fields
+class _QuickHead(NamedTuple):
+    """A head as it is sent: the header up to the delivery count, and encoded annotations."""
+
+    header: bytes
+    annotations: bytes
+    annotations_count: int
 
 
-@lru_cache(maxsize=512)
-def _quick_header_of(head: bytes) -> bytes | None:
-    """Return the beginning of the header for a head, or None if it needs the careful way."""
+@lru_cache(maxsize=4096)
+def _quick_head(head: bytes, time_to_live_ms: int | None) -> _QuickHead | None:
+    """Prepare a head, or return None if it needs the careful way."""
     decoded = decode_head(head)
-    if decoded.has_annotations or decoded.time_to_live_ms is not None:
+    if decoded.delivery_annotations:
         return None
-    return _quick_header(durable=decoded.durable, priority=decoded.priority)
+    if time_to_live_ms is None:
+        time_to_live_ms = decoded.time_to_live_ms
+    fields = bytes((0x41 if decoded.durable else 0x42, 0x50, decoded.priority))
+    if time_to_live_ms is None:
+        fields += b"\x40"
+    else:
+        fields += b"\x70" + min(time_to_live_ms, TIME_TO_LIVE_MAX).to_bytes(4, "big")
+    fields += b"\x42\x70"
+    header = b"\x00\x53\x70\xc0" + bytes((1 + len(fields) + 4, 5)) + fields
+    own = decoded.message_annotations
+    pairs = b"".join(encode_value(key) + encode_value(value) for key, value in own.items())
+    return _QuickHead(header, pairs, 2 * len(own))
 
 
 def payload_of(message: StoredMessage, quick: Quick) -> bytes:
@@ -119,11 +134,13 @@ def payload_of(message: StoredMessage, quick: Quick) -> bytes:
     content = message.content
     # split_content, in line: this runs for every message delivered.
     size = content[0]
-    if size < 255 and message.marks is None and message.expires_at is None:
-        header = _quick_header_of(content[1 : 1 + size])
-        if header is not None and message.partition_key is None and message.session_id is None:
-            return quick.build(message, header) + content[1 + size :]
-    return careful_payload(message, is_locked=quick._is_locked, is_partitioned=quick._is_partitioned)
+    if size < LONG_HEAD and message.marks is None and message.session_id is None:
+        expires_at = message.expires_at
+        time_to_live = None if expires_at is None else expires_at - message.enqueued_at
+        head = _quick_head(content[1 : 1 + size], time_to_live)
+        if head is not None:
+            return quick.build(message, head) + content[1 + size :]
+    return careful_payload(message, is_locked=quick.is_locked, is_partitioned=quick.is_partitioned)
 
 
 def careful_payload(
@@ -221,9 +238,7 @@ def _without_body(bare: bytes) -> bytes:
 
 def encode_changes(changes: dict[object, object]) -> bytes:
     """Encode property changes as key, value, key, value ...: joining two means later ones win."""
-    return b"".join(
-        encode_value(str(key)) + encode_value(value) for key, value in changes.items()
-    )
+    return b"".join(encode_value(str(key)) + encode_value(value) for key, value in changes.items())
 
 
 def decode_changes(encoded: bytes) -> dict[object, object]:
@@ -238,13 +253,20 @@ def decode_changes(encoded: bytes) -> dict[object, object]:
 
 # The token as the tag of a delivery: a GUID in .NET's byte order, where the first three fields
 # have their lowest byte first. As an AMQP uuid the same GUID is in plain order.
-_TAG: Final = Struct("<IHH")
-_NONCE: Final = Struct(">Q")
+_TAG: Final = Struct("<IHH8s")
+
+
+@lru_cache(maxsize=64)
+def _nonce_bytes(nonce: int) -> bytes:
+    """Encode a nonce; all messages of one acquire share it."""
+    return nonce.to_bytes(8, "big")
 
 
 def delivery_tag(sequence: int, nonce: int) -> bytes:
     """Return the lock token in the form in which it is a delivery's tag."""
-    return _TAG.pack(sequence >> 32, sequence >> 16 & 0xFFFF, sequence & 0xFFFF) + _NONCE.pack(nonce)
+    return _TAG.pack(
+        sequence >> 32, sequence >> 16 & 0xFFFF, sequence & 0xFFFF, _nonce_bytes(nonce)
+    )
 
 
 def lock_token(lock: Lock) -> uuid.UUID:

@@ -1,4 +1,4 @@
-"""The way out of a connection: one write per turn of the loop, and what to do when it is blocked."""
+"""The way out of a connection: one write per turn of the loop, and what blocks it."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -16,7 +16,7 @@ from typing import Final
 from bendybus.amqp.sections import SectionCode, decode_list, decode_map, find_sections
 from bendybus.amqp.values import Ubyte, Uint
 
-_LONG: Final = 255
+LONG_HEAD: Final = 255
 _HEADS_REMEMBERED: Final = 512
 
 
@@ -39,7 +39,7 @@ class Head:
 def join_content(head: bytes, bare: bytes) -> bytes:
     """Make the stored bytes."""
     size = len(head)
-    if size < _LONG:
+    if size < LONG_HEAD:
         return bytes((size,)) + head + bare
     return b"\xff" + size.to_bytes(4, "big") + head + bare
 
@@ -47,7 +47,7 @@ def join_content(head: bytes, bare: bytes) -> bytes:
 def split_content(content: bytes) -> tuple[bytes, int]:
     """Return the head, and where the bare message begins."""
     size = content[0]
-    if size == _LONG:
+    if size == LONG_HEAD:
         size = int.from_bytes(content[1:5], "big")
         return content[5 : 5 + size], 5 + size
     return content[1 : 1 + size], 1 + size

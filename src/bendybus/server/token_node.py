@@ -103,7 +103,7 @@ class TokenNode:
         """Check the name and key of SASL PLAIN; such a connection needs no tokens."""
         for rule in self._rules:
             if hmac.compare_digest(rule.name.encode(), name.encode()) and any(
-                [hmac.compare_digest(each.encode(), key.encode()) for each in rule.keys]
+                hmac.compare_digest(each.encode(), key.encode()) for each in rule.keys
             ):
                 return Claims(rule.name, with_implied(rule.rights), "", _FOREVER)
         return None

@@ -109,7 +109,8 @@ def answer_state(outcome: Outcome) -> object:
 def _dead_letter(state: Rejected) -> DeadLetter:
     if state.error is None:
         return DeadLetter()
-    info = {str(key): value for key, value in (state.error.info or {}).items()}
+    given = state.error.info or {}
+    info: dict[object, object] = {str(key): value for key, value in given.items()}
     reason = info.pop("DeadLetterReason", None)
     description = info.pop("DeadLetterErrorDescription", None)
     if description is None:

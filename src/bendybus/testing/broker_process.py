@@ -102,5 +102,4 @@ def broker_process(
         try:
             yield broker
         finally:
-            if broker._process is not None:
-                broker.kill()
+            broker.kill()

@@ -1,4 +1,4 @@
-"""A broker inside the test's own loop: real stores in a folder, real links, virtual time if wanted."""
+"""A broker inside the test's own loop: real stores, real links, virtual time if wanted."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -57,9 +57,7 @@ async def listening(
     broker: LocalBroker, rules: tuple[AccessRule, ...] = (ROOT_RULE,)
 ) -> AsyncIterator[AmqpListener]:
     """Let clients connect to it on a free port of this machine."""
-    listener = await listen(
-        "127.0.0.1", 0, catalog=broker.catalog, rules=rules, clock=broker.clock
-    )
+    listener = await listen("127.0.0.1", 0, catalog=broker.catalog, rules=rules, clock=broker.clock)
     try:
         yield listener
     finally:
