@@ -73,11 +73,16 @@ async def run_broker(
             if settings.namespace.topics:
                 _log.warning("topics are not served by this version")
             async with (
-                _sweeping(stores, catalog, clock),
+                _sweeping(stores, catalog, clock) as sweeping,
                 _serving(settings, stores, catalog, clock) as ports,
             ):
                 announce(ports)
-                await stop.wait()
+                stopping = asyncio.create_task(stop.wait())
+                await asyncio.wait({stopping, sweeping}, return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
+                if sweeping.done():
+                    # Without it locks would never end: better no broker than half of one.
+                    await sweeping
 
 
 @asynccontextmanager
@@ -110,11 +115,13 @@ async def _serving(
 
 
 @asynccontextmanager
-async def _sweeping(stores: Sequence[Store], catalog: Catalog, clock: Clock) -> AsyncIterator[None]:
+async def _sweeping(
+    stores: Sequence[Store], catalog: Catalog, clock: Clock
+) -> AsyncIterator[asyncio.Task[None]]:
     """Deal with what is due, beside the traffic."""
     task = asyncio.create_task(Sweep(stores, catalog.places, clock).run(), name="sweep")
     try:
-        yield
+        yield task
     finally:
         task.cancel()
         await asyncio.wait([task])

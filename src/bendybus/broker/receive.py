@@ -158,7 +158,10 @@ class Receiver:
         gone: set[int] = set()
         for source, locks in by_source.items():
             try:
-                await source.store.apply([Remove(source.number, locks)], now=self._clock.now())
+                operation: Operation = Remove(source.number, locks)
+                [lost] = await source.store.apply([operation], now=self._clock.now())
+                assert isinstance(lost, list)
+                gone.update(lost)
             except BusError:
                 gone.update(lock.sequence for lock in locks)
         return [message for message in messages if message.sequence not in gone]

@@ -46,6 +46,7 @@ class IncomingLink:
     def take(self, event: TransferReceived) -> None:
         """Put a delivery into the lane; `work` follows when all of a read are in."""
         self._lane.append(event)
+        self._outlet.note_read(len(event.payload))
 
     def refuse_oversized(self, event: OversizedTransferReceived) -> None:
         """Refuse a delivery that was too large to keep."""
@@ -67,12 +68,10 @@ class IncomingLink:
         self._outlet.spawn(self._store(events))
 
     async def _store(self, events: list[TransferReceived]) -> None:
-        size = sum([len(event.payload) for event in events])
-        self._outlet.note_read(size)
         try:
             await self._store_all(events)
         finally:
-            self._outlet.note_stored(size)
+            self._outlet.note_stored(sum([len(event.payload) for event in events]))
             self._storing -= 1
             self._unanswered -= len(events)
             self._regrant()

@@ -58,6 +58,7 @@ class OutgoingLink:
         self._change: asyncio.Future[None] | None = None
         self._hint: asyncio.Future[None] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._on_end)
 
     def wake(self) -> None:
         """Look again: credit, drain, window or the way out may have changed."""
@@ -85,6 +86,10 @@ class OutgoingLink:
         if owed and not self._is_settled:
             await give_back(self.sub_queue, owed, self._clock)
         await self._receiver.close()
+
+    def _on_end(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._outlet.fail(error)
 
     async def _run(self) -> None:
         link = self.link

@@ -1,10 +1,13 @@
 """The way out of a connection: one write per turn of the loop, and what blocks it."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from bendybus.amqp.conditions import INTERNAL_ERROR
 from bendybus.amqp.connection import AmqpConnection
+from bendybus.amqp.outcomes import AmqpError
 
 # Payload bytes that were read but are not on disk yet. Past the first figure the socket is not
 # read until it is below the second: some clients do not heed link credit.
@@ -12,6 +15,8 @@ UNSTORED_BYTES_MAX: Final = 8 * 1024 * 1024
 UNSTORED_BYTES_RESUME: Final = 4 * 1024 * 1024
 # What the kernel has not taken yet. Past that, no more messages are locked for this client.
 UNSENT_BYTES_MAX: Final = 1024 * 1024
+
+_log = logging.getLogger(__name__)
 
 
 class Outlet:
@@ -45,7 +50,19 @@ class Outlet:
         """Run work that ends by itself, or with the connection."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End the connection after a defect of ours, loudly: a client left waiting is worse."""
+        _log.error("a connection failed", exc_info=error)
+        self.amqp.close(AmqpError(INTERNAL_ERROR, "The broker failed; see its log.", {}))
+        self.flush()
+        self.transport.close()
 
     def note_read(self, size: int) -> None:
         """Count payload that came in."""
