@@ -29,11 +29,16 @@ async def settle(
     groups = locks_by_source(sub_queue, list(locks))
     if len(groups) == 1:
         [(source, held)] = groups.items()
-        return await _settle_in(sub_queue, source, held, outcome, clock)
+        if len(held) == len(locks):
+            return await _settle_in(sub_queue, source, held, outcome, clock)
     together = await asyncio.gather(
         *(_settle_in(sub_queue, source, held, outcome, clock) for source, held in groups.items())
     )
-    failures: Failures = {}
+    failures: Failures = {
+        lock.sequence: MessageLockLost(LOCK_LOST)
+        for lock in locks
+        if sub_queue.source_of(lock.sequence) is None
+    }
     for each in together:
         failures.update(each)
     return failures

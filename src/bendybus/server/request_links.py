@@ -79,8 +79,9 @@ class RequestLink:
             text = "There is no link to answer on; attach a receiver to the same node first."
             self._settle(event, rejected(ArgumentInvalid(text), now))
             return
-        self._settle(event, ACCEPTED)
-        if not response_link.send(encode_response(request, properties, body)):
+        if response_link.send(encode_response(request, properties, body)):
+            self._settle(event, ACCEPTED)
+        else:
             busy = ServerBusy("Too many responses wait for credit on the response link.")
             self._settle(event, rejected(busy, now))
 
