@@ -77,9 +77,18 @@ def _step(rng: Random) -> bytes:
     if rng.random() < 0.05:
         return HEARTBEAT
     makers: Sequence[Callable[[Random], Performative]] = (
-        _flow, _flow, _transfer, _transfer, _transfer, _disposition, _disposition,
-        _detach, _end, _begin, lambda rng: _attach(rng, rng.randint(0, 4)),
-    )  # fmt: skip
+        _flow,
+        _flow,
+        _transfer,
+        _transfer,
+        _transfer,
+        _disposition,
+        _disposition,
+        _detach,
+        _end,
+        _begin,
+        lambda rng: _attach(rng, rng.randint(0, 4)),
+    )
     body = rng.choice(makers)(rng)
     payload = rng.randbytes(rng.choice((0, 1, 30, 300))) if isinstance(body, Transfer) else b""
     encoded = encode_frame(rng.randint(0, 1), body)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bendybus.amqp.events import DispositionReceived, SenderDispositionReceived
@@ -29,11 +31,11 @@ def sent(peer: Peer, link: AmqpLink, count: int) -> list[OutgoingDelivery]:
     return [delivery for delivery in deliveries if delivery is not None]
 
 
-def outcome(first: int, last: int | None = None, **fields: object) -> Disposition:
+def outcome(first: int, last: int | None = None, **fields: Any) -> Disposition:
     """Return a receiving peer's disposition."""
     fields.setdefault("state", Accepted())
     fields.setdefault("settled", True)
-    return Disposition(role=True, first=first, last=last, **fields)  # type: ignore[arg-type]
+    return Disposition(role=True, first=first, last=last, **fields)
 
 
 @pytest.mark.amqp("2.7.6")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 from hypothesis import strategies as st
@@ -102,7 +103,7 @@ def same(left: Any, right: Any) -> bool:  # noqa: PLR0911  one return per kind o
     if type(left) is not type(right):
         return False
     if isinstance(left, float):
-        return struct.pack(">d", left) == struct.pack(">d", right) or left != left  # noqa: PLR0124
+        return struct.pack(">d", left) == struct.pack(">d", right) or (isnan(left) and isnan(right))
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, dict):
