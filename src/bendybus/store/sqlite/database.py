@@ -4,8 +4,10 @@ Rules:
 1. WAL with `synchronous=FULL`: a commit has reached the disk when it returns. Commits that
    only take locks run with NORMAL; the next full one syncs them too.
 2. A database is used after opening only when its log could be written back and emptied. After a
-   failed sync the kernel may hold pages that it will never write; writing every page of the log
-   again to the main file, and syncing that, is the one way to know.
+   failed sync the kernel may show us pages that are not on the disk and that it will never write.
+   So we write them ourselves: first the log, over itself, and only when that is synced the pages
+   in it to the main file. The other way round, a power cut in the middle would leave the main file
+   with half a commit and no log to mend it from.
 3. A database that failed is closed without writing its log back: what the index in memory says
    of the log may no longer be true of the disk. Opening reads the log again, by its checksums.
 4. Writing the log back is asked for, never left to SQLite, which would swallow its errors.
@@ -29,6 +31,7 @@ COUNTER_BITS_HERE: Final = 44
 NO_ROW: Final = 0
 
 LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
+_LOG_BYTES_TOGETHER: Final = 1024 * 1024
 CACHE_KIBIBYTES: Final = 2000
 
 # Errors that say the request was wrong, not the disk. All others take the store offline.
@@ -169,7 +172,8 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
         _set_modes(connection, path)
         if is_new:
             _create_schema(connection)
-        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        _make_sure_of_log(connection, path, vfs or "")
+        _empty_log(connection)
         return Database(connection, pacing)
     except BaseException:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -208,3 +212,27 @@ def _create_schema(connection: apsw.Connection) -> None:
         connection.execute(SCHEMA)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def _make_sure_of_log(connection: apsw.Connection, path: Path, vfs: str) -> None:
+    """Write every byte of the log that we can read over itself, and sync it (rule 2).
+
+    The same bytes at the same place: if this is cut short, nothing that was good has changed.
+    """
+    log_path = f"{path}-wal"
+    connection.execute("BEGIN IMMEDIATE")
+    if Path(log_path).exists():
+        log = apsw.VFSFile(vfs, log_path, [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READWRITE, 0])
+        try:
+            size = log.xFileSize()
+            for start in range(0, size, _LOG_BYTES_TOGETHER):
+                log.xWrite(log.xRead(min(_LOG_BYTES_TOGETHER, size - start), start), start)
+            log.xSync(apsw.SQLITE_SYNC_NORMAL)
+        finally:
+            log.xClose()
+    connection.execute("ROLLBACK")
+
+
+def _empty_log(connection: apsw.Connection) -> None:
+    """Write all of the log back (rule 2), so that a disk that still fails is found here."""
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
