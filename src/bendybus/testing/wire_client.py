@@ -42,6 +42,8 @@ WAIT_SECONDS: Final = 10.0
 _READ_BYTES: Final = 1 << 20
 # Past twice of that the socket is not read until the test hears something.
 _BUFFER_BYTES: Final = 1 << 16
+# What fits into a frame of the broker's size beside the Transfer.
+_PART_BYTES: Final = 60_000
 _SASL_FRAME: Final = 1
 _WINDOW: Final = 2**31 - 1
 _SASL_OK: Final = 0
@@ -254,14 +256,20 @@ class WireLink:
         return self.attach.handle
 
     def send(self, payload: bytes, delivery_id: int, **fields: Any) -> None:
-        """Send one delivery in one frame; fields are those of the Transfer."""
+        """Send one delivery, in as many frames as it needs; fields are those of the Transfer."""
         fields.setdefault("delivery_tag", delivery_id.to_bytes(4, "big"))
         fields.setdefault("message_format", 0)
-        self.client.say(
-            Transfer(handle=self.handle, delivery_id=delivery_id, **fields),
-            channel=self.channel,
-            payload=payload,
-        )
+        is_unfinished = bool(fields.pop("more", False))
+        starts = range(0, max(1, len(payload)), _PART_BYTES)
+        for start in starts:
+            transfer = Transfer(
+                handle=self.handle,
+                delivery_id=delivery_id,
+                more=is_unfinished or start != starts[-1],
+                **fields,
+            )
+            part = payload[start : start + _PART_BYTES]
+            self.client.say(transfer, channel=self.channel, payload=part)
 
     async def sent(self, payload: bytes, delivery_id: int, **fields: Any) -> Any:  # noqa: ANN401
         """Send one delivery and return how the broker settled it."""

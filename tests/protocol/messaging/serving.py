@@ -1,11 +1,18 @@
-"""A broker for one test: a few queues, virtual time, and clients that connect to it."""
+"""A broker for one test: a few queues, virtual time, and clients that connect to it.
 
+The stores are made once and copied for every test: creating the queues costs many syncs.
+"""
+
+import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.access import AccessRule
@@ -17,6 +24,7 @@ from bendybus.testing.local_broker import ROOT_RULE, LocalBroker, listening, loc
 from bendybus.testing.wire_client import WireClient, connected
 
 LOCK_SECONDS = 30
+STORES = 2
 ROOT_LOGIN = f"\0{ROOT_RULE.name}\0{ROOT_RULE.primary_key}".encode()
 _LOCK = timedelta(seconds=LOCK_SECONDS)
 
@@ -72,11 +80,32 @@ class Served:
         return [(await each.store.counts(each.number)).messages for each in sources]
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of stores that know the queues and hold no messages."""
+    folder = tmp_path_factory.mktemp("template")
+
+    async def make() -> None:
+        async with local_broker(folder, QUEUES, ManualClock(), stores=STORES):
+            pass
+
+    asyncio.run(make())
+    return folder
+
+
+@pytest.fixture
+async def served(template: Path, tmp_path: Path) -> AsyncIterator[Served]:
+    """A running broker with a few queues, on virtual time."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    async with serving(tmp_path) as running:
+        yield running
+
+
 @asynccontextmanager
 async def serving(
     folder: Path,
     *,
-    stores: int = 2,
+    stores: int = STORES,
     rules: tuple[AccessRule, ...] = (ROOT_RULE,),
     clock: ManualClock | None = None,
 ) -> AsyncIterator[Served]:
