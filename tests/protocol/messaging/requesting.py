@@ -49,9 +49,7 @@ class Requests:
     from_node: WireLink
     asked: int = 0
 
-    async def ask(
-        self, operation: str, body: object, *, message_id: object = None
-    ) -> Answered:
+    async def ask(self, operation: str, body: object, *, message_id: object = None) -> Answered:
         """Make a request without a reply-to and return the response."""
         self.asked += 1
         payload = request(operation, body, message_id=message_id or f"request-{self.asked}")

@@ -5,6 +5,7 @@ The stores are made once and copied for every test: creating the queues costs ma
 
 import asyncio
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,9 +20,10 @@ from bendybus.model.access import AccessRule
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.ids import SubQueue
 from bendybus.server.listener import AmqpListener
+from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import ROOT_RULE, LocalBroker, listening, local_broker
-from bendybus.testing.wire_client import WireClient, connected
+from bendybus.testing.wire_client import WAIT_SECONDS, WireClient, connected
 
 LOCK_SECONDS = 30
 STORES = 2
@@ -117,3 +119,26 @@ async def serving(
         AsyncExitStack() as clients,
     ):
         yield Served(broker, listener, clock, clients)
+
+
+@asynccontextmanager
+async def stalled(*stores: SqliteStore) -> AsyncIterator[None]:
+    """Keep stores busy, as a slow disk would: what they are told meanwhile waits."""
+    gate = threading.Event()
+    begun = [threading.Event() for _ in stores]
+
+    def hold(entered: threading.Event) -> None:
+        entered.set()
+        gate.wait(WAIT_SECONDS)
+
+    held = [
+        store._lane.submit(lambda _, entered=entered: hold(entered), is_synced=False)
+        for store, entered in zip(stores, begun, strict=True)
+    ]
+    for entered in begun:
+        await asyncio.to_thread(entered.wait, WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        gate.set()
+        await asyncio.gather(*held)

@@ -140,9 +140,7 @@ async def test_a_time_to_live_comes_back_as_it_was_sent(served: Served) -> None:
 
 
 @pytest.mark.spec("R8.1")
-@pytest.mark.parametrize(
-    "message_id", ["text", Ulong(7), uuid.UUID(int=7), b"\x01\x02", "x" * 128]
-)
+@pytest.mark.parametrize("message_id", ["text", Ulong(7), uuid.UUID(int=7), b"\x01\x02", "x" * 128])
 async def test_a_message_id_keeps_its_type(served: Served, message_id: object) -> None:
     seen = await _through(await served.client(), message(message_id=message_id))
 
@@ -156,7 +154,7 @@ async def test_a_message_id_keeps_its_type(served: Served, message_id: object) -
     [
         pytest.param(message(message_id=None), id="null"),
         pytest.param(encode_section(SectionCode.DATA, b"x"), id="no properties"),
-        pytest.param(encode_section(SectionCode.PROPERTIES, []) , id="empty properties, no body"),
+        pytest.param(encode_section(SectionCode.PROPERTIES, []), id="empty properties, no body"),
     ],
 )
 async def test_a_message_without_an_id_gets_one(served: Served, payload: bytes) -> None:
@@ -221,7 +219,7 @@ async def test_application_properties_keep_their_types(served: Served) -> None:
 @pytest.mark.spec("R8.1")
 @pytest.mark.amqp("3.2")
 async def test_sections_in_any_order_come_back_in_the_right_one(served: Served) -> None:
-    """pyamqp sends delivery annotations behind the body."""
+    """Pyamqp sends delivery annotations behind the body."""
     own: dict[object, object] = {Symbol("x-own"): "delivery"}
     payload = message(annotations={Symbol("y-own"): "message"}) + encode_section(
         SectionCode.DELIVERY_ANNOTATIONS, own

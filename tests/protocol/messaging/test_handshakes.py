@@ -89,9 +89,7 @@ async def test_everything_up_to_the_token_links_may_come_in_one_segment(served: 
 @pytest.mark.parametrize(
     ("kind", "count"), [(Open, 10), (Begin, 8), (Attach, 14), (Flow, 11), (SaslOutcome, 2)]
 )
-async def test_performatives_have_all_their_fields(
-    served: Served, kind: type, count: int
-) -> None:
+async def test_performatives_have_all_their_fields(served: Served, kind: type, count: int) -> None:
     client = await served.stranger()
     client.write(
         SASL_HEADER

@@ -38,9 +38,7 @@ async def test_a_sender_gets_its_attach_back_with_limits_and_credit(served: Serv
     assert (answer.source, answer.target) == (source, target)
     assert (answer.snd_settle_mode, answer.rcv_settle_mode) == (0, 1)
     assert answer.max_message_size == 256 * 1024
-    assert answer.properties == {
-        Symbol("com.microsoft:max-message-batch-size"): Ulong(256 * 1024)
-    }
+    assert answer.properties == {Symbol("com.microsoft:max-message-batch-size"): Ulong(256 * 1024)}
     credit = await link.flowed()
     assert credit.delivery_count == 0
     assert credit.link_credit is not None
@@ -316,7 +314,7 @@ async def test_delivery_ids_rise_by_one_and_are_far_from_the_clients_own(served:
 
 @pytest.mark.spec("R3.1")
 async def test_senders_that_ignore_credit_are_served_all_the_same(served: Served) -> None:
-    """pyamqp sends before it was given any, and as much as it likes."""
+    """Pyamqp sends before it was given any, and as much as it likes."""
     client = await served.client()
     count = 5_100
     client.say(sending("orders"))

@@ -166,9 +166,7 @@ async def test_renewing_answers_an_array_of_timestamps_and_keeps_the_lock(
     requests = await requests_to(client, f"{queue}/$management")
     served.clock.advance(LOCK_SECONDS - 1)
 
-    response = await requests.ask(
-        "com.microsoft:renew-lock", {"lock-tokens": _tokens(held.token)}
-    )
+    response = await requests.ask("com.microsoft:renew-lock", {"lock-tokens": _tokens(held.token)})
     served.clock.advance(LOCK_SECONDS - 1)
     await served.broker.sweep.sweep_all()
     settled = await requests.ask(
@@ -209,9 +207,7 @@ async def test_a_token_that_holds_nothing_is_a_lost_lock(
     requests = await requests_to(client, f"{queue}/$management")
     name, fields = operation
 
-    response = await requests.ask(
-        f"com.microsoft:{name}", {"lock-tokens": _tokens(token)} | fields
-    )
+    response = await requests.ask(f"com.microsoft:{name}", {"lock-tokens": _tokens(token)} | fields)
 
     assert response.status == 410
     assert response.properties["errorCondition"] == "com.microsoft:message-lock-lost"
@@ -237,9 +233,7 @@ async def test_a_lock_that_has_ended_cannot_be_renewed(served: Served) -> None:
     requests = await requests_to(client, "orders/$management")
     served.clock.advance(LOCK_SECONDS + 1)
 
-    response = await requests.ask(
-        "com.microsoft:renew-lock", {"lock-tokens": _tokens(held.token)}
-    )
+    response = await requests.ask("com.microsoft:renew-lock", {"lock-tokens": _tokens(held.token)})
 
     assert response.status == 410
 

@@ -299,9 +299,7 @@ async def test_settling_after_the_lock_has_ended_fails_by_name(
 
 @pytest.mark.spec("R3.3")
 @QUEUES
-async def test_when_a_lock_ends_the_message_comes_again_counted(
-    served: Served, queue: str
-) -> None:
+async def test_when_a_lock_ends_the_message_comes_again_counted(served: Served, queue: str) -> None:
     client = await served.client()
     receiver, [delivery] = await _holding(client, queue)
     receiver.flow(link_credit=1)
