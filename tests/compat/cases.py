@@ -1,0 +1,56 @@
+"""The cases: every scenario, with each official client, on both kinds of queue."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+CONVENTIONAL: Final = "conventional"
+PARTITIONED: Final = "partitioned"
+KINDS: Final = (CONVENTIONAL, PARTITIONED)
+
+# What every queue has unless its scenario says otherwise: locks that outlast any scenario.
+QUEUE_PROPERTIES: Final = {"LockDuration": "PT1M"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One scenario, run by one client on one kind of queue of its own."""
+
+    client: str
+    scenario: str
+    kind: str
+    properties: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.client}-{self.kind}-{self.scenario}"
+
+    @property
+    def queue(self) -> str:
+        """The queue that this case has to itself; also the name under which it is reported."""
+        return f"{self.scenario}.{self.kind}"
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether its queue has fragments."""
+        return self.kind == PARTITIONED
+
+
+def write_namespace(path: Path, cases: Iterable[Case]) -> Path:
+    """Write the configuration of a broker that has the queues of these cases, in their order."""
+    queues = [declaration(case.queue, case.kind, case.properties) for case in cases]
+    return write_queues(path, queues)
+
+
+def declaration(name: str, kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Declare one queue as the configuration file has it."""
+    own = {**QUEUE_PROPERTIES, **properties, "EnablePartitioning": kind == PARTITIONED}
+    return {"Name": name, "Properties": own}
+
+
+def write_queues(path: Path, queues: Sequence[Mapping[str, Any]]) -> Path:
+    """Write the configuration of a broker that has these queues."""
+    namespace = {"Name": "sbemulatorns", "Queues": queues}
+    path.write_text(json.dumps({"UserConfig": {"Namespaces": [namespace]}}, indent=1))
+    return path

@@ -1,0 +1,63 @@
+"""One broker and one run of each client for the whole session, started when the first is needed."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bendybus.testing.broker_process import BrokerProcess, broker_process
+from tests.compat.cases import Case, write_namespace
+from tests.compat.client_run import ClientRun
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCES: Final = f"{ROOT / 'src'}:{ROOT}"
+PYTHON: Final = (sys.executable, "-m", "tests.compat.python.run")
+
+# How each client is started, and where Python finds it; the newest is in the environment itself.
+COMMANDS: Final = {
+    "python-7.15.0": (PYTHON, SOURCES),
+    "python-7.14.3": (PYTHON, f"{ROOT / '.cache/azure-servicebus-7.14.3'}:{SOURCES}"),
+    "javascript-7.9.5": (("node", str(ROOT / "tests/compat/js/run.js")), SOURCES),
+}
+
+
+@pytest.fixture(scope="session")
+def runs(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, ClientRun]]:
+    """Every client that a selected test asks for, all at work at the same time."""
+    wanted: dict[str, list[Case]] = {}
+    for item in request.session.items:
+        case = item.callspec.params.get("case") if isinstance(item, pytest.Function) else None
+        if isinstance(case, Case):
+            wanted.setdefault(case.client, []).append(case)
+    with ExitStack() as stack:
+        started = {}
+        for client, cases in wanted.items():
+            folder = tmp_path_factory.mktemp(client)
+            started[client] = _start(client, cases, folder, stack)
+        yield started
+
+
+def _assert_no_defect(broker: BrokerProcess) -> None:
+    """Clients forgive much by trying again; what the broker itself calls a defect still fails."""
+    assert "Traceback" not in broker.log, broker.log
+
+
+def _start(client: str, cases: list[Case], folder: Path, stack: ExitStack) -> ClientRun:
+    config = write_namespace(folder / "namespace.json", cases)
+    broker = stack.enter_context(broker_process(config, folder=folder))
+    stack.callback(_assert_no_defect, broker)
+    command, python_path = COMMANDS[client]
+    run = ClientRun(
+        command,
+        cases,
+        environment={"PYTHONPATH": python_path, "BENDYBUS_COMPAT_PYTHON": sys.executable},
+        connection_string=broker.connection_string(),
+        log=folder / "client.log",
+    )
+    stack.callback(run.close)
+    return run

@@ -1,0 +1,95 @@
+"""Runs scenarios with whichever version of the official client is on the path.
+
+They run side by side, because a client spends nearly all of its time waiting: opening and closing
+a sender or receiver takes it about a second whatever the broker does.
+"""
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Awaitable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from bendybus.testing.broker_process import broker_process
+from tests.compat.cases import PARTITIONED, declaration, write_queues
+from tests.compat.python.scenario import Bus
+from tests.compat.python.scenarios import SCENARIOS
+
+SIDE_BY_SIDE: Final = 12
+_PRINTING: Final = threading.Lock()
+
+
+def main() -> None:
+    """Run the cases of the order, and report each when it has ended."""
+    order = json.loads(os.environ["BENDYBUS_COMPAT_ORDER"])
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        for case in _slowest_first(order["cases"]):
+            pool.submit(_run, case, order["connectionString"])
+
+
+def _slowest_first(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Begin with those that start brokers or wait for the end of locks."""
+
+    def rank(case: dict[str, Any]) -> bool:
+        declared = SCENARIOS[case["scenario"]]
+        return not (declared.has_own_broker or "LockDuration" in declared.properties)
+
+    return sorted(cases, key=rank)
+
+
+def _run(case: dict[str, Any], connection_string: str) -> None:
+    try:
+        with _bus(case, connection_string) as bus:
+            outcome = SCENARIOS[case["scenario"]].run(bus)
+            if inspect.isawaitable(outcome):
+                asyncio.run(_finish(outcome))
+        error = None
+    except BaseException as failure:  # noqa: BLE001 - whatever ends a scenario is its result
+        error = _explain(failure)
+    with _PRINTING:
+        sys.stdout.write(json.dumps({"queue": case["queue"], "error": error}) + "\n")
+        sys.stdout.flush()
+
+
+@contextmanager
+def _bus(case: dict[str, Any], connection_string: str) -> Iterator[Bus]:
+    declared = SCENARIOS[case["scenario"]]
+    queue, is_partitioned = case["queue"], case["kind"] == PARTITIONED
+    if not declared.has_own_broker:
+        with Bus(connection_string, queue, is_partitioned) as bus:
+            yield bus
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        queues = [declaration(queue, case["kind"], declared.properties)]
+        config = write_queues(Path(folder) / "namespace.json", queues)
+        with (
+            broker_process(config) as broker,
+            Bus(broker.connection_string(), queue, is_partitioned, broker) as bus,
+        ):
+            yield bus
+
+
+async def _finish(outcome: Awaitable[None]) -> None:
+    await outcome
+
+
+def _explain(failure: BaseException) -> str:
+    """The traceback, with the values of the scenario's own variables."""
+    whole = traceback.TracebackException.from_exception(failure, capture_locals=True)
+    here = str(Path(__file__).parent)
+    for frame in whole.stack:
+        if not frame.filename.startswith(here):
+            frame.locals = None
+    return "".join(whole.format())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""All scenarios for the official Python client: importing this declares them."""
+
+from importlib import import_module
+from typing import Final
+
+from tests.compat.python.scenario import SCENARIOS
+
+SUBJECTS: Final = (
+    "asynchronous",
+    "browsing",
+    "dead_lettering",
+    "drilling",
+    "locking",
+    "receiving",
+    "refusals",
+    "restarting",
+    "round_trips",
+    "sending",
+    "settling",
+)
+
+for subject in SUBJECTS:
+    import_module(f"tests.compat.python.{subject}")
+
+__all__ = ["SCENARIOS"]

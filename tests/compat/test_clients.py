@@ -1,0 +1,51 @@
+"""The official clients, unmodified, find everything as they know it from the service.
+
+The scenarios are beside this file: `python/` for both versions of the Python client, `js/` for
+the JavaScript one. Each is a test here, once for every client and kind of queue.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.compat.cases import KINDS, Case
+from tests.compat.client_run import ClientRun
+from tests.compat.python.scenarios import SCENARIOS
+
+PYTHON_CLIENTS = ("python-7.15.0", "python-7.14.3")
+JAVASCRIPT_CLIENT = "javascript-7.9.5"
+JAVASCRIPT_SCENARIOS = Path(__file__).parent / "js" / "scenarios.json"
+
+
+def python_cases() -> list[object]:
+    """Every Python scenario, with the rules that it is marked to prove."""
+    return [
+        pytest.param(
+            case := Case(client, name, kind, declared.properties),
+            id=str(case),
+            marks=getattr(declared.run, "pytestmark", []),
+        )
+        for client in PYTHON_CLIENTS
+        for name, declared in SCENARIOS.items()
+        for kind in declared.kinds
+        if client == PYTHON_CLIENTS[0] or not declared.is_for_newest
+    ]
+
+
+def javascript_cases() -> list[object]:
+    """Every JavaScript scenario; the list is a file that both sides read."""
+    scenarios = json.loads(JAVASCRIPT_SCENARIOS.read_text())
+    return [
+        pytest.param(case := Case(JAVASCRIPT_CLIENT, name, kind, properties), id=str(case))
+        for name, properties in scenarios.items()
+        for kind in KINDS
+    ]
+
+
+@pytest.mark.spec("R8.1")
+@pytest.mark.parametrize("case", [*python_cases(), *javascript_cases()])
+def test_the_client_finds_what_it_expects(case: Case, runs: dict[str, ClientRun]) -> None:
+    error = runs[case.client].error_of(case)
+    if error is not None:
+        pytest.fail(error, pytrace=False)
