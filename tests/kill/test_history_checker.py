@@ -13,7 +13,6 @@ from bendybus.testing.history_checker import (
     Rule,
     Sent,
     check_history,
-    unsettled,
 )
 
 
@@ -122,8 +121,3 @@ def test_a_planted_violation_is_found_and_named(rule: Rule, log: list[Entry]) ->
 
 def test_every_rule_has_a_planted_violation() -> None:
     assert {rule for rule, _ in PLANTED.values()} == set(Rule)
-
-
-def test_a_message_is_unsettled_until_a_completion_of_it_is_confirmed() -> None:
-    log = [*sent("a"), *sent("b"), Sent("c", None), *received("a", 1), *received("b", 2)]
-    assert unsettled([*log, *completed(1), CompletionAsked(2)]) == {"b"}

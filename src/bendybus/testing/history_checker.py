@@ -120,13 +120,6 @@ def check_history(log: Sequence[Entry]) -> list[Violation]:
     ]
 
 
-def unsettled(log: Sequence[Entry]) -> set[str]:
-    """Return the acknowledged messages of which no copy has a confirmed completion."""
-    copies = _copies(log)
-    done = {copies[entry.sequence] for entry in log if isinstance(entry, Completed)}
-    return {entry.message for entry in log if isinstance(entry, Acknowledged)} - done
-
-
 def _copies(log: Iterable[Entry]) -> dict[int, str]:
     """Return the message that each sequence number was seen to name first."""
     copies: dict[int, str] = {}

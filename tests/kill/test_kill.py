@@ -1,0 +1,187 @@
+"""The broker is killed again and again under load, and what its clients saw is judged."""
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bendybus.broker.browse import browse
+from bendybus.broker.clock import SystemClock
+from bendybus.model.ids import SubQueue
+from bendybus.model.message import StoredMessage
+from bendybus.testing.broker_process import BrokerProcess, broker_process
+from bendybus.testing.history_checker import (
+    Acknowledged,
+    Completed,
+    CompletionAsked,
+    Entry,
+    Left,
+    Received,
+    Sent,
+    check_history,
+)
+from bendybus.testing.local_broker import local_broker
+from tests.kill.load_client import LoadReceiver, LoadSender
+
+CONFIG: Final = Path(__file__).with_name("namespace.yaml")
+QUEUES: Final = ("conventional", "partitioned")
+# How many entries of the log pass, at most, between a start and the next kill.
+ENTRIES_PER_LIFE_MAX: Final = 4000
+LIFE_SECONDS_MAX: Final = 60
+DRAIN_SECONDS_MAX: Final = 60
+POLL_SECONDS: Final = 0.05
+
+
+class Logbook:
+    """What all clients saw, queue by queue, and something to be done at a certain entry."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, list[Entry]] = {queue: [] for queue in QUEUES}
+        self._entries_left = 0
+        self._action: Callable[[], None] | None = None
+
+    def write(self, queue: str, entry: Entry) -> None:
+        self.logs[queue].append(entry)
+        self._entries_left -= 1
+        if self._entries_left <= 0 and self._action is not None:
+            action, self._action = self._action, None
+            action()
+
+    def act_after(self, entries: int, action: Callable[[], None]) -> None:
+        """Call `action` in the midst of the so-manieth entry from now."""
+        self._entries_left, self._action = entries, action
+
+    def completed(self, queue: str) -> set[int]:
+        return {entry.sequence for entry in self.logs[queue] if isinstance(entry, Completed)}
+
+
+class Load:
+    """Two senders and two receivers for each queue."""
+
+    def __init__(self, book: Logbook, rng: random.Random) -> None:
+        self.senders: list[LoadSender] = []
+        self.receivers: list[LoadReceiver] = []
+        for queue in QUEUES:
+            # On a conventional queue the order holds whatever the key, so there is only one.
+            keys: list[str | None] = ["all"]
+            if queue == "partitioned":
+                keys = [*map(str, range(20)), *[None] * 20]
+            write = partial(book.write, queue)
+            for number in range(2):
+                name = f"{queue}-{number}"
+                self.senders.append(LoadSender(name, queue, write, keys, rng))
+                self.receivers.append(LoadReceiver(name, queue, write, rng))
+
+    @asynccontextmanager
+    async def running(self, port: int) -> AsyncIterator[None]:
+        """Keep the clients connected while the block runs; they end with the broker."""
+        async with asyncio.TaskGroup() as group:
+            for client in (*self.senders, *self.receivers):
+                group.create_task(client.run(port))
+            yield
+            for client in (*self.senders, *self.receivers):
+                client.stop()
+
+    def only_receive(self) -> None:
+        """Send no more, and settle everything at once."""
+        for sender in self.senders:
+            sender.is_sending = False
+        for receiver in self.receivers:
+            receiver.is_settling_all = True
+
+
+@pytest.mark.spec("R3.6")
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(20, marks=pytest.mark.timeout(240)),
+        pytest.param(200, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+    ],
+)
+async def test_nothing_is_lost_doubled_or_disordered_when_the_broker_is_killed(
+    kills: int,
+) -> None:
+    seed = random.getrandbits(32)
+    rng = random.Random(seed)
+    book = Logbook()
+    with broker_process(CONFIG) as broker:
+        load = Load(book, rng)
+        async with load.running(broker.amqp_port):
+            for _ in range(kills):
+                await kill_at_some_entry(broker, book, rng.randint(1, ENTRIES_PER_LIFE_MAX))
+                await asyncio.to_thread(broker.start)
+            await kill_at_some_entry(broker, book, ENTRIES_PER_LIFE_MAX)
+            load.only_receive()
+            held = {queue: await everything_in(broker, queue) for queue in QUEUES}
+            await asyncio.to_thread(broker.start)
+            await drained(book, held)
+            assert await asyncio.to_thread(broker.stop) == 0
+        for queue in QUEUES:
+            log = book.logs[queue]
+            log += await everything_in(broker, queue)
+            assert check_history(log) == [], f"with seed {seed}"
+            check_that_it_was_hard(log)
+
+
+async def kill_at_some_entry(broker: BrokerProcess, book: Logbook, entries: int) -> None:
+    """Let the clients work, and kill the broker in the midst of their so-manieth entry."""
+    killed = asyncio.Event()
+
+    def kill() -> None:
+        broker.kill()
+        killed.set()
+
+    book.act_after(entries, kill)
+    async with asyncio.timeout(LIFE_SECONDS_MAX):
+        await killed.wait()
+
+
+async def everything_in(broker: BrokerProcess, queue: str) -> list[Entry]:
+    """Look into the files of a broker that does not run."""
+    found: list[Entry] = []
+    async with local_broker(broker.folder / "data", [], SystemClock()) as local:
+        for place in (SubQueue.MAIN, SubQueue.DEAD_LETTER):
+            following = 0
+            sub_queue = local.queue(queue).sub_queues[place]
+            while some := await browse(sub_queue, following, 250):
+                found += map(left, some)
+                following = some[-1].sequence + 1
+    return found
+
+
+def left(message: StoredMessage) -> Left:
+    name = re.search(rb"<([\w-]+)>", message.content)
+    assert name is not None
+    marks = message.marks
+    first = message.sequence if marks is None else marks.enqueued_sequence
+    assert first is not None
+    return Left(name[1].decode(), first)
+
+
+async def drained(book: Logbook, held: dict[str, list[Entry]]) -> None:
+    """Wait until all that was there has been completed; locks of the dead end meanwhile."""
+    missing = {
+        queue: {entry.sequence for entry in entries if isinstance(entry, Left)}
+        for queue, entries in held.items()
+    }
+    async with asyncio.timeout(DRAIN_SECONDS_MAX):
+        while any(missing[queue] - book.completed(queue) for queue in QUEUES):
+            await asyncio.sleep(POLL_SECONDS)  # noqa: ASYNC110 - a look at the log, not an event
+
+
+def check_that_it_was_hard(log: list[Entry]) -> None:
+    """A history in which nothing went wrong would prove nothing."""
+    sent = [entry.message for entry in log if isinstance(entry, Sent)]
+    acknowledged = [entry for entry in log if isinstance(entry, Acknowledged)]
+    asked = [entry for entry in log if isinstance(entry, CompletionAsked)]
+    completed = [entry for entry in log if isinstance(entry, Completed)]
+    assert len(acknowledged) > 1000
+    assert len(sent) > len(acknowledged), "no kill cut off a send"
+    assert len(asked) > len(completed), "no kill cut off a completion"
+    assert any(isinstance(each, Received) and each.delivery_count for each in log), "no lock left"
