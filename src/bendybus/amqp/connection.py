@@ -376,5 +376,4 @@ class AmqpConnection:
             self._outbox.prelude.append(encode_sasl_frame(SaslOutcome(SaslCode.AUTH, b"")))
         self._advance(ConnectionInput.FAIL)
         self._channels.drop_all()
-        self._pending.clear()
         events.append(ConnectionFailed(condition, description))

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from bendybus.amqp.connection_settings import Role
-from bendybus.amqp.events import ConnectionFailed, OpenReceived, SaslInitReceived
+from bendybus.amqp.events import (
+    CloseReceived,
+    ConnectionFailed,
+    OpenReceived,
+    SaslInitReceived,
+)
 from bendybus.amqp.frames import AMQP_HEADER, SASL_HEADER, encode_frame, encode_sasl_frame
 from bendybus.amqp.performatives import (
     Close,
@@ -54,6 +59,7 @@ def test_what_a_client_pipelined_behind_sasl_is_read_after_the_verdict() -> None
     assert peer.write(pipelined[5:]) == []
     event = one(OpenReceived, peer.engine.sasl_outcome(True))
     assert event.open.container_id == "peer"
+    one(CloseReceived, peer.write(encode_frame(0, Close())))
 
 
 @pytest.mark.amqp("5.3.3.6")

@@ -178,6 +178,17 @@ def test_a_handle_above_our_maximum_closes_with_a_framing_error() -> None:
     assert failed.condition == "amqp:connection:framing-error"
 
 
+@pytest.mark.amqp("2.6.6")
+@pytest.mark.parametrize("body", [flow(handle=0), Detach(handle=0), transfer()])
+def test_a_handle_that_was_detached_is_attached_no_more(body: Flow) -> None:
+    peer = Peer().opened().begun()
+    peer.attached()
+    peer.say(transfer())
+    peer.say(Detach(handle=0, closed=True))
+    failed = one(SessionFailed, peer.say(body, payload=b"a payload"))
+    assert failed.condition == "amqp:session:unattached-handle"
+
+
 @pytest.mark.parametrize("body", [flow(handle=6), Detach(handle=6), transfer(handle=6)])
 def test_a_handle_that_is_not_attached_ends_the_session(body: Flow) -> None:
     peer = Peer().opened().begun()
@@ -240,7 +251,8 @@ def test_an_unknown_terminus_is_kept_as_it_came() -> None:
 def test_a_client_asks_for_a_link_and_the_answer_completes_it(role: LinkRole) -> None:
     peer, link = client_link(role)
     sent = only(Attach, peer.bodies())
-    assert (sent.name, sent.role, sent.rcv_settle_mode) == ("ours", role.value, 1)
+    assert (sent.name, sent.role) == ("ours", role.value)
+    assert (sent.snd_settle_mode, sent.rcv_settle_mode) == (2, 1)
     assert (sent.initial_delivery_count == 0) is (role is LinkRole.SENDER)
     answer = attach(handle=9, receiver=not role.value, name="ours")
     assert one(AttachReceived, peer.say(answer)).link is link

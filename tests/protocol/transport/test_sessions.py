@@ -168,6 +168,15 @@ def test_the_window_counts_every_frame_of_a_delivery() -> None:
 
 
 @pytest.mark.amqp("2.5.6")
+def test_a_window_of_one_frame_is_opened_again_after_each() -> None:
+    peer = Peer(incoming_window=1).opened().begun()
+    peer.attached()
+    for delivery_id in range(3):
+        peer.say(transfer(delivery_id))
+        assert only(Flow, peer.bodies()).incoming_window == 1
+
+
+@pytest.mark.amqp("2.5.6")
 def test_frames_beyond_the_window_are_taken() -> None:
     peer = Peer(incoming_window=2).opened().begun()
     peer.attached()
@@ -180,9 +189,9 @@ def test_the_peers_own_count_of_its_frames_rules_and_may_call_for_a_new_window()
     peer = Peer(incoming_window=10).opened().begun()
     one(SessionFlowReceived, peer.say(flow(next_outgoing_id=4)))
     assert peer.bodies() == []
-    peer.say(flow(next_outgoing_id=6))
+    peer.say(flow(next_outgoing_id=5))
     sent = only(Flow, peer.bodies())
-    assert (sent.next_incoming_id, sent.incoming_window) == (6, 10)
+    assert (sent.next_incoming_id, sent.incoming_window) == (5, 10)
 
 
 @pytest.mark.amqp("2.5.6")
