@@ -87,6 +87,11 @@ class Link(asyncio.Protocol):
         """Connect no more; the present connection stays, so that nothing is given back."""
         self._is_stopped = True
 
+    def leave(self) -> None:
+        """End the present connection too."""
+        self.stop()
+        self._transport.close()
+
     # What the transport says
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -171,8 +171,8 @@ async def drained(book: Logbook, held: dict[str, list[Entry]]) -> None:
         for queue, entries in held.items()
     }
     async with asyncio.timeout(DRAIN_SECONDS_MAX):
-        while any(missing[queue] - book.completed(queue) for queue in QUEUES):
-            await asyncio.sleep(POLL_SECONDS)  # noqa: ASYNC110 - a look at the log, not an event
+        while any(missing[queue] - book.completed(queue) for queue in QUEUES):  # noqa: ASYNC110 - the log is no event
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def check_that_it_was_hard(log: list[Entry]) -> None:
