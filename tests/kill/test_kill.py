@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,10 +10,6 @@ from typing import Final
 
 import pytest
 
-from bendybus.broker.browse import browse
-from bendybus.broker.clock import SystemClock
-from bendybus.model.ids import SubQueue
-from bendybus.model.message import StoredMessage
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from bendybus.testing.history_checker import (
     Acknowledged,
@@ -26,8 +21,8 @@ from bendybus.testing.history_checker import (
     Sent,
     check_history,
 )
-from bendybus.testing.local_broker import local_broker
 from tests.kill.load_client import LoadReceiver, LoadSender
+from tests.kill.stored_files import everything_in
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 QUEUES: Final = ("conventional", "partitioned")
@@ -142,34 +137,9 @@ async def kill_at_some_entry(broker: BrokerProcess, book: Logbook, entries: int)
         await killed.wait()
 
 
-async def everything_in(broker: BrokerProcess, queue: str) -> list[Entry]:
-    """Look into the files of a broker that does not run."""
-    found: list[Entry] = []
-    async with local_broker(broker.folder / "data", [], SystemClock()) as local:
-        for place in (SubQueue.MAIN, SubQueue.DEAD_LETTER):
-            following = 0
-            sub_queue = local.queue(queue).sub_queues[place]
-            while some := await browse(sub_queue, following, 250):
-                found += map(left, some)
-                following = some[-1].sequence + 1
-    return found
-
-
-def left(message: StoredMessage) -> Left:
-    name = re.search(rb"<([\w-]+)>", message.content)
-    assert name is not None
-    marks = message.marks
-    first = message.sequence if marks is None else marks.enqueued_sequence
-    assert first is not None
-    return Left(name[1].decode(), first)
-
-
-async def drained(book: Logbook, held: dict[str, list[Entry]]) -> None:
+async def drained(book: Logbook, held: dict[str, list[Left]]) -> None:
     """Wait until all that was there has been completed; locks of the dead end meanwhile."""
-    missing = {
-        queue: {entry.sequence for entry in entries if isinstance(entry, Left)}
-        for queue, entries in held.items()
-    }
+    missing = {queue: {entry.sequence for entry in entries} for queue, entries in held.items()}
     async with asyncio.timeout(DRAIN_SECONDS_MAX):
         while any(missing[queue] - book.completed(queue) for queue in QUEUES):  # noqa: ASYNC110 - the log is no event
             await asyncio.sleep(POLL_SECONDS)
