@@ -140,12 +140,27 @@ def encode_properties(fields: list[object]) -> bytes:
 
 def list_fields(payload: bytes, section: Section) -> tuple[int, int]:
     """Return how many fields a list section has, and where the first is."""
+    return _fields_of(payload, section, "list", (0xC0, 0xD0, 0x45))
+
+
+def map_fields(payload: bytes, section: Section) -> tuple[int, int]:
+    """Return how many keys and values a map section has, and where the first is."""
+    return _fields_of(payload, section, "map", (0xC1, 0xD1, -1))
+
+
+def _fields_of(
+    payload: bytes, section: Section, kind: str, constructors: tuple[int, int, int]
+) -> tuple[int, int]:
+    narrow, wide, empty = constructors
     constructor = payload[section.value]
-    if constructor == 0xC0:
-        return payload[section.value + 2], section.value + 3
-    if constructor == 0xD0:
-        at = section.value + 5
-        return int.from_bytes(payload[at : at + 4], "big"), at + 4
-    if constructor == 0x45:
+    if constructor == empty:
         return 0, section.end
-    raise DecodeError(f"the section {SectionCode(section.code).name} is not a list")
+    if constructor not in (narrow, wide):
+        raise DecodeError(f"the section {SectionCode(section.code).name} is not a {kind}")
+    # A size and a count follow, of one byte each or of four.
+    width = 1 if constructor == narrow else 4
+    count = section.value + 1 + width
+    first = count + width
+    if first > section.end:
+        raise DecodeError(f"the section {SectionCode(section.code).name} has no count")
+    return int.from_bytes(payload[count:first], "big"), first

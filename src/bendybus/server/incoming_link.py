@@ -23,6 +23,10 @@ CREDIT: Final = 5000
 # next commit is a large one.
 STORING_MAX: Final = 2
 
+# What is stored together: the deliveries to answer, the messages, and the fragment they are bound
+# to, if they have a key.
+_Group = tuple[list[int], list[Message], FragmentIndex | None]
+
 
 class IncomingLink:
     """One link of a sender, and its lane: what came and is not stored yet."""
@@ -55,7 +59,8 @@ class IncomingLink:
             f"The message or batch has {event.size} bytes; the entity '{self.queue.name}' takes"
             f" {limit}."
         )
-        self._refuse([event.delivery_id], error)
+        if not event.settled:
+            self._refuse([event.delivery_id], error)
         self._regrant()
 
     def work(self) -> None:
@@ -79,43 +84,48 @@ class IncomingLink:
             self._outlet.flush_soon()
 
     async def _store_all(self, events: list[TransferReceived]) -> None:
-        ids: list[int] = []
-        messages: list[Message] = []
-        batches: list[tuple[int, list[Message]]] = []
+        """Store deliveries in the order they came: batches, and runs of messages between them."""
+        groups: list[_Group] = []
+        run: list[tuple[int, Message]] = []
         for event in events:
+            delivery_id = event.delivery_id
             try:
                 if event.state is not None:
                     raise NotImplementedYet("Transactions are not served by this version.")
                 if event.message_format == BATCH_FORMAT:
-                    batches.append((event.delivery_id, self._checked_batch(event.payload)))
+                    batch = self._checked_batch(event.payload)
+                    groups += self._groups_of(run)
+                    run = []
+                    groups.append(self._group_of_batch(delivery_id, batch))
                 else:
-                    messages.append(self._checked(read_message(event.payload)))
-                    ids.append(event.delivery_id)
+                    run.append((delivery_id, self._checked(read_message(event.payload))))
             except BusError as error:
                 if not event.settled:
-                    self._refuse([event.delivery_id], error)
+                    self._refuse([delivery_id], error)
+        groups += self._groups_of(run)
         silent = {event.delivery_id for event in events if event.settled}
-        groups = [
-            ([ids[at] for at in indices], [messages[at] for at in indices], fragment)
-            for fragment, indices in group_by_fragment(self.queue, messages).items()
-            if indices
-        ]
-        for delivery_id, batch in batches:
-            keyed = [each for each in group_by_fragment(self.queue, batch) if each is not None]
-            groups.append(([delivery_id], batch, keyed[0] if keyed else None))
         if len(groups) == 1:
-            await self._store_group(*groups[0], silent)
+            await self._store_group(groups[0], silent)
         else:
-            await asyncio.gather(*(self._store_group(*group, silent) for group in groups))
+            # All are begun in this order, which is what keeps it within each fragment.
+            await asyncio.gather(*(self._store_group(group, silent) for group in groups))
 
-    async def _store_group(
-        self,
-        ids: list[int],
-        messages: list[Message],
-        fragment: FragmentIndex | None,
-        silent: set[int],
-    ) -> None:
+    def _groups_of(self, run: list[tuple[int, Message]]) -> list[_Group]:
+        ids = [delivery_id for delivery_id, _ in run]
+        messages = [message for _, message in run]
+        return [
+            ([ids[at] for at in places], [messages[at] for at in places], fragment)
+            for fragment, places in group_by_fragment(self.queue, messages).items()
+            if places
+        ]
+
+    def _group_of_batch(self, delivery_id: int, batch: list[Message]) -> _Group:
+        keyed = [each for each in group_by_fragment(self.queue, batch) if each is not None]
+        return [delivery_id], batch, keyed[0] if keyed else None
+
+    async def _store_group(self, group: _Group, silent: set[int]) -> None:
         """Store messages of one fragment and answer their deliveries."""
+        ids, messages, fragment = group
         if silent:
             ids = [each for each in ids if each not in silent]
         try:

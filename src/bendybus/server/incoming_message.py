@@ -15,6 +15,7 @@ from bendybus.amqp.sections import (
     encode_section,
     find_sections,
     list_fields,
+    map_fields,
 )
 from bendybus.amqp.values import DecodeError, Timestamp, Uint
 from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange
@@ -50,6 +51,11 @@ _PROPERTIES: Final = int(SectionCode.PROPERTIES)
 _APPLICATION_PROPERTIES: Final = int(SectionCode.APPLICATION_PROPERTIES)
 
 _NULL: Final = 0x40
+_SHORT_STRING: Final = 0xA1
+# What a long string or binary has beside its bytes: a constructor and a size.
+_LONG_VALUE_OVERHEAD: Final = 5
+# Properties with an empty id, and an empty body: nothing shorter is looked at by offset.
+_PLAIN_SIZE_MIN: Final = 13
 _MESSAGE_ID: Final = 0
 _GROUP_ID: Final = 10
 _REPLY_TO_GROUP_ID: Final = 12
@@ -102,21 +108,27 @@ def _read_plain_message(payload: bytes) -> Message | None:
     """
     at = 0
     prefix, time_to_live = b"\x00", None
-    if payload[:4] == _HEADER_START:
+    size = len(payload)
+    if payload[:4] == _HEADER_START and size > _PLAIN_SIZE_MIN:
         at = 5 + payload[4]
         prefix, time_to_live = _plain_header(payload[:at])
     # Properties as a short list whose first field is a short string.
-    if payload[at : at + 4] != _PROPERTIES_START or payload[at + 6 : at + 7] != b"\xa1":
+    if size < at + _PLAIN_SIZE_MIN or payload[at : at + 4] != _PROPERTIES_START:
         return None
     id_end = at + 8 + payload[at + 7]
     end = at + 5 + payload[at + 4]
-    if payload[at + 7] > KEY_LENGTH_MAX or payload[id_end:end] != _NULLS[payload[at + 5]]:
+    if (
+        payload[at + 6] != _SHORT_STRING
+        or payload[at + 7] > KEY_LENGTH_MAX
+        or id_end > end
+        or payload[id_end:end] != _NULLS[payload[at + 5]]
+    ):
         return None
     body_head_size = _BODY_HEAD_SIZES.get(payload[end : end + 4])
     if body_head_size is None:
         return None
     body_size = int.from_bytes(payload[end + 4 : end + body_head_size], "big")
-    if end + body_head_size + body_size != len(payload):
+    if end + body_head_size + body_size != size:
         return None
     return Message(prefix + payload[at:], 0, "", None, None, time_to_live)
 
@@ -238,19 +250,27 @@ def _without_broker_annotations(
 
 
 def _check_application_properties(payload: bytes, section: Section) -> None:
-    """Hold the application properties to their limits, when they are large enough to matter."""
-    if section.end - section.start <= PROPERTY_BYTES_MAX:
-        return
-    if section.end - section.start > PROPERTIES_BYTES_MAX:
+    """Hold the application properties to their form and their limits.
+
+    They are read again when a receiver changes some, so what is unreadable must not come in.
+    """
+    size = section.end - section.start
+    if size > PROPERTIES_BYTES_MAX:
         raise ArgumentOutOfRange(
-            f"The application properties have {section.end - section.start} bytes; all together"
-            f" they may have {PROPERTIES_BYTES_MAX}."
+            f"The application properties have {size} bytes; all together they may have"
+            f" {PROPERTIES_BYTES_MAX}."
         )
-    for key, value in decode_map(payload, section).items():
-        if isinstance(value, str | bytes) and len(value) > PROPERTY_BYTES_MAX:
+    if payload[section.value] == _NULL:
+        return
+    count, at = map_fields(payload, section)
+    for _ in range(count):
+        start, at = at, skip_value(payload, at)
+        if at - start > PROPERTY_BYTES_MAX + _LONG_VALUE_OVERHEAD:
             raise ArgumentOutOfRange(
-                f"The application property '{key}' is larger than {PROPERTY_BYTES_MAX} bytes."
+                f"An application property is larger than {PROPERTY_BYTES_MAX} bytes."
             )
+    if at != section.end or count % 2:
+        raise DecodeError("the section APPLICATION_PROPERTIES has a wrong size")
 
 
 def _bare_in_order(payload: bytes, sections: list[Section]) -> bytes:

@@ -6,6 +6,7 @@ Nearly all messages take the quick way: one `Struct` whose constant parts are th
 Messages with marks, a session or delivery annotations are built section by section.
 """
 
+import contextlib
 import uuid
 from functools import lru_cache
 from struct import Struct
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 from bendybus.amqp.decode import decode_value
 from bendybus.amqp.encode import encode_value
 from bendybus.amqp.sections import SectionCode, decode_map, encode_section, find_sections
-from bendybus.amqp.values import Int, Long, Short, Symbol, Timestamp, Ubyte, Uint
+from bendybus.amqp.values import DecodeError, Int, Long, Short, Symbol, Timestamp, Ubyte, Uint
 from bendybus.model.ids import COUNTER_BITS, fragment_of
 from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.server.stored_content import LONG_HEAD, Head, decode_head, split_content
@@ -220,7 +221,9 @@ def _with_changed_properties(bare: bytes, marks: Marks) -> bytes:
         if section.code == SectionCode.PROPERTIES:
             at = before = section.end
         elif section.code == SectionCode.APPLICATION_PROPERTIES:
-            properties = decode_map(bare, section)
+            # Unreadable ones do not come in; should there be any, the queue must go on.
+            with contextlib.suppress(DecodeError):
+                properties = decode_map(bare, section)
             at = section.end
     properties.update(changes)
     encoded = encode_section(SectionCode.APPLICATION_PROPERTIES, properties)
