@@ -1,0 +1,50 @@
+// Runs scenarios with the official JavaScript client, several side by side, and reports each as a
+// line of JSON: {"queue": ..., "error": null or text}.
+
+import { readFile } from "node:fs/promises";
+import { inspect } from "node:util";
+import { Bus } from "./scenario.js";
+import * as receiving from "./receiving.js";
+import * as refusals from "./refusals.js";
+import * as restarting from "./restarting.js";
+import * as sending from "./sending.js";
+import * as settling from "./settling.js";
+
+const SIDE_BY_SIDE = 10;
+const SCENARIOS = { ...receiving, ...refusals, ...restarting, ...sending, ...settling };
+
+async function assertListIsComplete() {
+  const list = JSON.parse(await readFile(new URL("scenarios.json", import.meta.url), "utf-8"));
+  const unlisted = Object.keys(SCENARIOS).filter((name) => !(name in list));
+  const missing = Object.keys(list).filter((name) => !(name in SCENARIOS));
+  if (unlisted.length + missing.length > 0) {
+    throw new Error(`scenarios.json differs from the code: ${[...unlisted, ...missing]}`);
+  }
+}
+
+async function runCase({ scenario, queue, kind }, connectionString) {
+  const bus = new Bus(connectionString, queue);
+  bus.isPartitioned = kind === "partitioned";
+  let error = null;
+  try {
+    await SCENARIOS[scenario](bus);
+    await bus.close();
+  } catch (failure) {
+    error = inspect(failure);
+  }
+  process.stdout.write(JSON.stringify({ queue, error }) + "\n");
+}
+
+async function main() {
+  await assertListIsComplete();
+  const { cases, connectionString } = JSON.parse(process.env.BENDYBUS_COMPAT_ORDER);
+  const waiting = [...cases];
+  const work = async () => {
+    while (waiting.length > 0) await runCase(waiting.shift(), connectionString);
+  };
+  await Promise.all(Array.from({ length: SIDE_BY_SIDE }, work));
+}
+
+await main();
+// A scenario that failed may have left a client open, which would keep the process alive.
+process.exit(0);
