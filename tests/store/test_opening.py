@@ -10,7 +10,7 @@ import pytest
 
 from bendybus.model.errors import StoreUnavailable
 from bendybus.model.store_status import StoreState
-from bendybus.store.sqlite.database import Pacing
+from bendybus.store.sqlite.database import Pacing, open_database
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.store_contract.subject import ORDERS, contents_of, send
 
@@ -45,6 +45,18 @@ def from_the_future(path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
 
 
+def with_other_tables(path: Path) -> None:
+    open_database(path, Pacing()).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP INDEX message_free")
+
+
+def with_damaged_queues(path: Path) -> None:
+    open_database(path, Pacing()).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO queue (entity, fragment, sub_queue) VALUES (1, 0, 1)")
+
+
 def not_a_database(path: Path) -> None:
     path.write_bytes(b"certainly not a database " * 400)
 
@@ -53,6 +65,8 @@ UNUSABLE = {
     "another program": (foreign_database, "another program"),
     "another program, empty": (foreign_but_empty, "another program"),
     "the future": (from_the_future, "schema version 99"),
+    "other tables": (with_other_tables, "tables that this release did not make"),
+    "damaged queues": (with_damaged_queues, "damaged list of queues"),
     "no database": (not_a_database, "SQLITE_NOTADB"),
 }
 

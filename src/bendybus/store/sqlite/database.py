@@ -31,7 +31,8 @@ COUNTER_BITS_HERE: Final = 44
 NO_ROW: Final = 0
 
 LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
-_LOG_BYTES_TOGETHER: Final = 1024 * 1024
+# SQLite's own VFS reads and writes less than 128 KiB in one call.
+_LOG_BYTES_TOGETHER: Final = 64 * 1024
 CACHE_KIBIBYTES: Final = 2000
 
 # Errors that say the request was wrong, not the disk. All others take the store offline.
@@ -175,6 +176,11 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
         _make_sure_of_log(connection, path, vfs or "")
         _empty_log(connection)
         return Database(connection, pacing)
+    except (KeyError, TypeError) as error:
+        connection.close(force=True)
+        raise DataFolderUnusable(
+            f"{path} has a damaged list of queues; restore it from a copy"
+        ) from error
     except BaseException:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close(force=True)
@@ -195,7 +201,27 @@ def _check_ownership(connection: apsw.Connection, path: Path) -> bool:
             f"{path} has schema version {version}, and this release knows {SCHEMA_VERSION};"
             " run the release that wrote it"
         )
+    if _schema_of(connection) != _schema_of_new_store():
+        raise DataFolderUnusable(
+            f"{path} has tables that this release did not make: it is damaged or was changed by"
+            " another program; restore it from a copy"
+        )
     return False
+
+
+def _schema_of(connection: apsw.Connection) -> list[tuple[Any, ...]]:
+    return connection.execute(
+        "SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rowid"
+    ).fetchall()
+
+
+def _schema_of_new_store() -> list[tuple[Any, ...]]:
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.execute(SCHEMA)
+        return _schema_of(connection)
+    finally:
+        connection.close()
 
 
 def _set_modes(connection: apsw.Connection, path: Path) -> None:

@@ -56,8 +56,12 @@ def ids_array(ids: Iterable[int]) -> object:
 
 
 def seed_of(body: int, enqueued_at: int) -> int:
-    """Return what the checksum of a message without fields starts from; neither ever changes."""
-    return body ^ enqueued_at
+    """Return what the checksum of a message without fields starts from; neither ever changes.
+
+    A seed has 32 bits, so the upper half is folded into the lower.
+    """
+    both = body ^ enqueued_at
+    return both ^ both >> 32
 
 
 def _append(database: Database, operation: Append, now: Instant) -> int:

@@ -1,0 +1,149 @@
+"""Bytes of the file that change by themselves, anywhere."""
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import apsw
+import pytest
+
+from bendybus.model.errors import BusError, DataFolderUnusable
+from bendybus.model.ids import Instant
+from bendybus.model.message import Marks, Message, StoredMessage
+from bendybus.model.operations import Append, Move, Rewrite
+from bendybus.store.port import Acquire
+from bendybus.store.sqlite import catalog, reading, writing
+from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.testing.store_contract.subject import DEAD, LOCK_MS, MAIN, NOON, ORDERS, ROOMY
+
+COUNT = 60
+MOVED = 8
+UNTIL = Instant(NOON + LOCK_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class Specimen:
+    """A store's file, and the messages in it by their content."""
+
+    image: bytes
+    messages: dict[bytes, StoredMessage]
+
+
+@pytest.fixture
+def specimen(tmp_path: Path) -> Specimen:
+    """Make a file with small and large messages, with and without fields, some dead-lettered."""
+    path = tmp_path / "specimen.db"
+    database = open_database(path, Pacing())
+    catalog.put_entity(database, 0, ORDERS)
+    writing.make(database, Append(MAIN, [_message(n) for n in range(COUNT)], ROOMY), NOON)
+    wish = Acquire(MAIN, MOVED, ROOMY, UNTIL, 1)
+    for message in reading.acquire(database, wish, NOON):
+        marks = Marks(f"reason {message.sequence}", property_changes=b"\x01\x02")
+        writing.make(database, Rewrite(MAIN, message.lock, marks), NOON)
+        move = Move(MAIN, DEAD, message.lock, marks, is_counted=True)
+        writing.make(database, move, NOON)
+    both = (reading.browse(database, queue, 0, (COUNT, ROOMY)) for queue in (MAIN, DEAD))
+    messages = {message.content: message for found in both for message in found}
+    database.close()
+    assert len(messages) == COUNT
+    return Specimen(path.read_bytes(), messages)
+
+
+def _message(number: int) -> Message:
+    content = Random(number).randbytes((20, 150, 700, 6000)[number % 4])
+    if number % 3 == 0:
+        return Message(content)
+    return Message(content, number % 5, session_id=f"session {number}", partition_key="née")
+
+
+def _read(database: Database) -> Iterator[StoredMessage]:
+    """Read by browsing and by acquiring, so that both are tried."""
+    everything = COUNT, ROOMY
+    browsed = [*reading.browse(database, MAIN, 0, everything)]
+    acquired = reading.acquire(database, Acquire(MAIN, COUNT, ROOMY, UNTIL, 2), NOON)
+    assert {message.content for message in acquired} <= {message.content for message in browsed}
+    yield from acquired
+    yield from reading.browse(database, DEAD, 0, everything)
+
+
+def read_spoiled(
+    specimen: Specimen, places: list[int], bits: int, path: Path
+) -> list[StoredMessage] | None:
+    """Change bytes and read all; None if the store says that it failed."""
+    image = bytearray(specimen.image)
+    for at in places:
+        image[at] ^= bits
+    path.write_bytes(image)
+    for left_over in path.parent.glob(f"{path.name}-*"):
+        left_over.unlink()
+    try:
+        database = open_database(path, Pacing())
+    except (apsw.Error, DataFolderUnusable):
+        return None
+    try:
+        return [*_read(database)]
+    except (apsw.Error, BusError):
+        return None
+    finally:
+        database.abandon()
+
+
+def check(specimen: Specimen, found: list[StoredMessage]) -> None:
+    """Every message found must be one that was sent, as it was sent."""
+    for message in found:
+        original = specimen.messages.get(message.content)
+        assert original is not None, "a changed content was handed out"
+        assert sealed_part(message) == sealed_part(original)
+
+
+def sealed_part(message: StoredMessage) -> tuple[object, ...]:
+    """Return what must never change unnoticed. Locks, counts and times are not among it."""
+    fields = message.head_size, message.session_id, message.partition_key
+    return *fields, message.enqueued_at, message.marks
+
+
+def check_flips(specimen: Specimen, random: Random, count: int, folder: Path) -> None:
+    survived = 0
+    for _ in range(count):
+        at, bits = random.randrange(len(specimen.image)), random.randrange(1, 256)
+        found = read_spoiled(specimen, [at], bits, folder / "spoiled.db")
+        if found is not None:
+            survived += 1
+            check(specimen, found)
+    assert survived > count / 3, "most of a file is content, and content must not stop a store"
+
+
+def test_a_changed_byte_of_a_content_costs_that_message_alone(
+    specimen: Specimen, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    for content, original in specimen.messages.items():
+        # Pages that were split keep old copies beside the one that counts.
+        places = [
+            match.start() + 10 for match in re.finditer(re.escape(content[:20]), specimen.image)
+        ]
+        found = read_spoiled(specimen, places, 0x40, tmp_path / "spoiled.db")
+        assert found is not None
+        missing = set(specimen.messages) - {message.content for message in found}
+        assert missing == {content}, f"of message {original.sequence}"
+        check(specimen, found)
+
+
+def test_a_changed_byte_anywhere_is_never_handed_out_as_good(
+    specimen: Specimen, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    check_flips(specimen, Random(1), 300, tmp_path)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_changed_byte_anywhere_is_never_handed_out_as_good_whatever_byte(
+    specimen: Specimen, tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    check_flips(specimen, Random(seed), 1500, tmp_path)

@@ -1,0 +1,168 @@
+"""No statement of the traffic gets slower as a backlog grows.
+
+Two ways to see it: the plan of every statement searches by an index and never scans messages or
+bodies; and the steps that SQLite takes for a call are the same on a small and a large backlog.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from bendybus.model.ids import Instant
+from bendybus.model.message import Lock, Marks, Message
+from bendybus.model.operations import Append, Guard, Move, Operation, Remove, Renew, Rewrite, Unlock
+from bendybus.store.port import Acquire
+from bendybus.store.sqlite import catalog, reading, writing
+from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sqlite.statements import STATEMENTS
+from bendybus.testing.store_contract.subject import (
+    DEAD,
+    EVENTS,
+    LOCK_MS,
+    MAIN,
+    NOON,
+    ORDERS,
+    ROOMY,
+    after,
+)
+
+BATCH = 10
+SMALL = 1_000
+FULL_SCAN = re.compile(r"SCAN (message|body|queue)\b")
+SORT = re.compile(r"USE TEMP B-TREE")
+READ_AT_START_ONLY = {"entities", "queues"}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = open_database(tmp_path / "store.db", Pacing())
+    catalog.put_entity(database, 0, ORDERS)
+    catalog.put_entity(database, 0, EVENTS)
+    yield database
+    database.close()
+
+
+def fill(database: Database, rows: int) -> None:
+    """Send so many messages; a third of them end, and the last thousand are locked."""
+    messages = [Message(b"x" * 50, expires_at=after(9e6) if n % 3 else None) for n in range(SMALL)]
+    database.begin(is_synced=False)
+    for _ in range(rows // SMALL):
+        writing.make(database, Append(MAIN, messages, ROOMY), NOON)
+    database.execute("COMMIT")
+    database.execute(
+        "UPDATE message SET locked_until = ?, nonce = 9"
+        " WHERE id > (SELECT max(id) FROM message) - ?",
+        (after(9e6), SMALL // 2),
+    )
+
+
+def plan(database: Database, statement: str) -> list[str]:
+    """Return how SQLite would go about a statement."""
+    count = max([0, *(int(number) for number in re.findall(r"\?(\d+)", statement))])
+    rows: Any = database.execute(f"EXPLAIN QUERY PLAN {statement}", (None,) * count)
+    return [detail for _, _, _, detail in rows]
+
+
+def lines_with(pattern: re.Pattern[str], database: Database) -> dict[str, list[str]]:
+    """Return the lines of all plans that match, by the statement's name."""
+    plans = {
+        name: plan(database, statement)
+        for name, statement in STATEMENTS.items()
+        if name not in READ_AT_START_ONLY
+    }
+    return {
+        name: bad
+        for name, lines in plans.items()
+        if (bad := [line for line in lines if pattern.match(line)])
+    }
+
+
+def test_every_statement_searches_by_an_index(database: Database) -> None:
+    fill(database, SMALL)
+    assert lines_with(FULL_SCAN, database) == {}
+
+
+def test_nothing_is_sorted_that_an_index_has_in_order(database: Database) -> None:
+    fill(database, SMALL)
+    assert lines_with(SORT, database) == {}
+
+
+def test_a_scan_would_be_found(database: Database) -> None:
+    assert FULL_SCAN.match(plan(database, "SELECT * FROM message WHERE size = ?1")[0])
+
+
+@contextmanager
+def counted_steps(database: Database) -> Iterator[Counter[str]]:
+    """Count the steps of SQLite's machine by statement."""
+    steps: Counter[str] = Counter()
+    names = {statement: name for name, statement in STATEMENTS.items()}
+
+    def note(event: dict[str, Any]) -> None:
+        name = names.get(event["sql"].strip(), event["sql"])
+        steps[name] += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    database.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
+    try:
+        yield steps
+    finally:
+        database.connection.trace_v2(0, None)
+
+
+def steps_of_all_calls(database: Database) -> Counter[str]:
+    """Make every call of the traffic once, and undo it; return the steps it took."""
+    until = Instant(NOON + LOCK_MS)
+    database.begin(is_synced=False)
+    with counted_steps(database) as steps:
+        writing.make(database, Append(MAIN, [Message(b"y")] * BATCH, ROOMY), NOON)
+        writing.make(database, Append(MAIN, [Message(b"y", 1)] * BATCH, ROOMY), NOON)
+        held = reading.acquire(database, Acquire(MAIN, BATCH, ROOMY, until, 1), NOON)
+        locks = [message.lock for message in held]
+        assert len(locks) == BATCH
+        assert len(reading.find_locked(database, MAIN, locks, NOON)) == BATCH
+        assert len(reading.browse(database, MAIN, 500, (BATCH, ROOMY))) == BATCH
+        assert len(reading.due(database, until, BATCH)) == BATCH
+        assert len(reading.due(database, after(9e6), BATCH)) == BATCH
+        operations: list[Operation] = [
+            Renew(MAIN, locks, Instant(until + 1)),
+            Rewrite(MAIN, locks[0], Marks("why")),
+            Unlock(MAIN, locks[1:3], is_counted=True),
+            Move(MAIN, DEAD, locks[0], Marks("why"), is_counted=True),
+            Remove(MAIN, locks[3:]),
+        ]
+        for operation in operations:
+            assert writing.make(database, operation, NOON) == []
+        free = Lock(locks[1].sequence, 0)
+        assert writing.make(database, Remove(MAIN, [free], Guard.FREE), after(9e6)) == []
+        reading.counts(database, MAIN)
+    database.execute("ROLLBACK")
+    return steps
+
+
+def check_growth(database: Database, large: int) -> None:
+    fill(database, SMALL)
+    few = steps_of_all_calls(database)
+    fill(database, large - SMALL)
+    many = steps_of_all_calls(database)
+    assert few.keys() == many.keys()
+    # Some look one row further or less than before; none looks at the backlog.
+    slower = {name: (few[name], many[name]) for name in few if many[name] > few[name] * 1.1 + 20}
+    assert slower == {}
+    assert {"find_free", "lock_messages", "read_bodies", "find_guarded", "remove_bodies"} <= set(
+        few
+    )
+
+
+def test_calls_take_the_same_steps_on_a_backlog_twenty_times_as_large(database: Database) -> None:
+    check_growth(database, 20 * SMALL)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(600)
+def test_calls_take_the_same_steps_on_a_backlog_of_a_million(database: Database) -> None:
+    check_growth(database, 1000 * SMALL)
