@@ -1,15 +1,17 @@
 """A client that says exactly what a test tells it to, frame by frame, over a real socket.
 
 Nothing is answered by itself and no rule is kept: a test can break any. What the broker says is
-kept in order; `hear` takes the first frame that fits and leaves the others for later.
+kept in order; `hear` takes the first frame that fits and leaves the others for later. Fields of
+frames and states of deliveries are passed through as they are, hence `Any`.
 """
 
 import asyncio
 import socket
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 
 from bendybus.amqp.frames import (
     AMQP_HEADER,
@@ -82,7 +84,7 @@ class WireClient:
         self._reader = reader
         self._writer = writer
         self._buffer = bytearray()
-        self._unheard: list[Heard[Any]] = []
+        self._unheard: defaultdict[type, deque[Heard[Any]]] = defaultdict(deque)
         self._dispositions: list[tuple[int, Disposition]] = []
         self._reads = 0
 
@@ -112,20 +114,22 @@ class WireClient:
         self, kind: type[BodyT], where: Callable[[Heard[BodyT]], bool] | None = None
     ) -> Heard[BodyT]:
         """Take the first frame of this kind that fits, waiting for it if need be."""
+        waiting = self._unheard[kind]
         seen = 0
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
-                for at in range(seen, len(self._unheard)):
-                    heard = self._unheard[at]
-                    if isinstance(heard.body, kind) and (where is None or where(heard)):
-                        return cast("Heard[BodyT]", self._unheard.pop(at))
-                seen = len(self._unheard)
+                for at in range(seen, len(waiting)):
+                    heard = waiting[at]
+                    if where is None or where(heard):
+                        del waiting[at]
+                        return heard
+                seen = len(waiting)
                 if not await self._read():
                     raise ConnectionResetError(f"the broker closed; no {kind.__name__} came")
 
     def unheard(self, kind: type[BodyT]) -> list[BodyT]:
         """Return what has arrived of this kind and was not taken."""
-        return [heard.body for heard in self._unheard if isinstance(heard.body, kind)]
+        return [heard.body for heard in self._unheard[kind]]
 
     async def until_closed(self) -> None:
         """Wait until the broker has closed the connection."""
@@ -182,14 +186,17 @@ class WireClient:
         else:
             body, end = decode_performative(content, 0)
         heard = Heard(channel, body, content[end:], self._reads, _field_count(content))
-        self._unheard.append(heard)
+        self._unheard[type(body)].append(heard)
         if isinstance(body, Disposition):
             self._dispositions.append((channel, body))
 
     # What nearly every conversation begins with
 
     async def log_in(
-        self, mechanism: str = "ANONYMOUS", response: bytes = b"", **fields: Any
+        self,
+        mechanism: str = "ANONYMOUS",
+        response: bytes = b"",
+        **fields: Any,  # noqa: ANN401
     ) -> Open:
         """Pass SASL and exchange Opens; fields are those of our Open."""
         self.write(SASL_HEADER)
@@ -255,7 +262,7 @@ class WireLink:
         """The client's handle."""
         return self.attach.handle
 
-    def send(self, payload: bytes, delivery_id: int, **fields: Any) -> None:
+    def send(self, payload: bytes, delivery_id: int, **fields: Any) -> None:  # noqa: ANN401
         """Send one delivery, in as many frames as it needs; fields are those of the Transfer."""
         fields.setdefault("delivery_tag", delivery_id.to_bytes(4, "big"))
         fields.setdefault("message_format", 0)
@@ -276,21 +283,19 @@ class WireLink:
         self.send(payload, delivery_id, **fields)
         return await self.client.outcome(self.channel, delivery_id, receiver=True)
 
-    def flow(self, **fields: Any) -> None:
+    def flow(self, **fields: Any) -> None:  # noqa: ANN401
         """Send a Flow for this link."""
         session = {"next_incoming_id": 1, "incoming_window": _WINDOW, "next_outgoing_id": 0}
         session["outgoing_window"] = _WINDOW
         fields.setdefault("delivery_count", self.delivery_count)
-        self.client.say(
-            Flow(**(session | {"handle": self.handle} | fields)), channel=self.channel
-        )
+        self.client.say(Flow(**(session | {"handle": self.handle} | fields)), channel=self.channel)
 
     async def flowed(self, where: Callable[[Flow], bool] = lambda _: True) -> Flow:
         """Take the next Flow from the broker for this link."""
         handle = self.answer.handle
         heard = await self.client.hear(
-            Flow, lambda each: self._is_mine(each.channel, each.body.handle, handle)
-            and where(each.body),
+            Flow,
+            lambda each: self._is_mine(each.channel, each.body.handle, handle) and where(each.body),
         )
         return heard.body
 
@@ -350,7 +355,7 @@ class WireLink:
         return channel == self.channel and handle == own
 
 
-def sending(address: object, *, handle: int = 0, **fields: Any) -> Attach:
+def sending(address: object, *, handle: int = 0, **fields: Any) -> Attach:  # noqa: ANN401
     """Return the Attach of a link that sends."""
     fields.setdefault("name", f"sender-{handle}")
     fields.setdefault("source", Source(address="client"))

@@ -192,7 +192,11 @@ UNREADABLE = [
     pytest.param(encode_properties(["a"]) * 2, id="properties twice"),
     pytest.param(b"\x00\x53\x73\xa1\x01x", id="properties as a text"),
     pytest.param(b"\x00\x53\x73\xc0\x00", id="a list without a count"),
+    pytest.param(b"\x00\x53\x70\xc0", id="a header without a size"),
     pytest.param(b"\x00\x53\x73\xc0\x02\x01\xa1", id="a field without its length"),
+    pytest.param(
+        b"\x00\x53\x73\xc0\x03\x01\xa1\x05\x00\x53\x75\xa0\x00", id="an id over its list's end"
+    ),
     pytest.param(b"\x00\x53\x73\xc0\x03\x01\xa1\x09", id="a field longer than its list"),
     pytest.param(b"\x00\x53\x73\xc0\x01\x05", id="fewer fields than counted"),
     pytest.param(b"\x00\x53\x73\xd0\x00\x00\x00\x01\x05", id="a long list without its count"),
@@ -302,8 +306,8 @@ async def test_what_is_not_served_is_rejected_as_not_implemented(
     served: Served, fields: dict[str, object]
 ) -> None:
     link = await (await served.client()).sender("orders")
-    later = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 60_000)}
-    payload = message() if fields else message(annotations=dict(later))
+    later: dict[object, object] = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 60_000)}
+    payload = message() if fields else message(annotations=later)
 
     outcome = await link.sent(payload, 0, **fields)
 

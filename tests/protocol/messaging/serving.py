@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ QUEUES = (
         QueueProperties(lock_duration=_LOCK, max_delivery_count=3, enable_partitioning=True),
     ),
     Queue("depot/Spare-Parts", QueueProperties(lock_duration=_LOCK)),
+    Queue("spare"),
     Queue("no-sends", QueueProperties(status=EntityStatus.SEND_DISABLED)),
     Queue("no-receives", QueueProperties(status=EntityStatus.RECEIVE_DISABLED)),
     Queue("off", QueueProperties(status=EntityStatus.DISABLED)),
@@ -127,12 +129,12 @@ async def stalled(*stores: SqliteStore) -> AsyncIterator[None]:
     gate = threading.Event()
     begun = [threading.Event() for _ in stores]
 
-    def hold(entered: threading.Event) -> None:
+    def hold(entered: threading.Event, _: object) -> None:
         entered.set()
         gate.wait(WAIT_SECONDS)
 
     held = [
-        store._lane.submit(lambda _, entered=entered: hold(entered), is_synced=False)
+        store._lane.submit(partial(hold, entered), is_synced=False)
         for store, entered in zip(stores, begun, strict=True)
     ]
     for entered in begun:

@@ -161,7 +161,7 @@ async def test_a_message_without_an_id_gets_one(served: Served, payload: bytes) 
     seen = await _through(await served.client(), payload)
 
     assert len(seen.properties[0]) == 32
-    assert uuid.UUID(seen.properties[0])
+    assert uuid.UUID(seen.properties[0]).version == 4
 
 
 @pytest.mark.spec("R8.1")

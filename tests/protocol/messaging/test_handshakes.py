@@ -75,14 +75,13 @@ async def test_everything_up_to_the_token_links_may_come_in_one_segment(served: 
         + frame(receiving("$cbs", handle=2, name="cbs-receiver"), 1)
     )
 
-    kinds = [
-        (await client.hear(kind)).body
-        for kind in (SaslMechanisms, SaslOutcome, Open, Begin, Attach, Flow, Attach)
+    assert (await client.hear(SaslOutcome)).body.code == 0
+    assert (await client.hear(Begin)).body.remote_channel == 1
+    assert [(await client.hear(Attach)).body.name for _ in range(2)] == [
+        "cbs-sender",
+        "cbs-receiver",
     ]
-
-    assert kinds[1].code == 0
     assert client.headers == [SASL_HEADER, AMQP_HEADER]
-    assert kinds[3].remote_channel == 1
 
 
 @pytest.mark.spec("R8.1")
