@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bendybus.amqp.decode import NESTING_MAX, ZERO_WIDTH_ITEMS_MAX, decode_value, skip_value
@@ -30,7 +30,7 @@ from bendybus.amqp.values import (
     Ulong,
     Ushort,
 )
-from tests.unit.amqp.strategies import ANY_VALUE, encoded_values, same
+from tests.unit.amqp.strategies import ANY_VALUE, SCALARS, encoded_values, same
 
 
 @pytest.mark.amqp("1.6")
@@ -55,6 +55,15 @@ def _with_longs(value: Any) -> Any:
         items = tuple(_with_longs(item) for item in value.items)
         return AmqpArray(value.item_type, items, value.descriptors)
     return value
+
+
+@pytest.mark.amqp("1.6.24")
+@pytest.mark.parametrize("kind", SCALARS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+@settings(max_examples=20)
+def test_arrays_of_every_type_come_back_as_they_were(kind: type, data: st.DataObject) -> None:
+    array = AmqpArray(kind, tuple(data.draw(st.lists(SCALARS[kind], min_size=1, max_size=3))))
+    assert same(decode_value(encode_value(array), 0)[0], array)
 
 
 @pytest.mark.amqp("1.2")
