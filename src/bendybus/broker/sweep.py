@@ -30,7 +30,7 @@ class Sweep:
         self._stores = stores
         self._places = places
         self._clock = clock
-        self._was_online = [True] * len(stores)
+        self._openings = [store.openings for store in stores]
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -45,10 +45,9 @@ class Sweep:
     async def _sweep_store(self, at: int) -> None:
         store, places = self._stores[at], self._places[at]
         if not store.is_online:
-            self._was_online[at] = False
             return
-        if not self._was_online[at]:
-            self._was_online[at] = True
+        if self._openings[at] != store.openings:
+            self._openings[at] = store.openings
             for sub_queue, source in places.values():
                 sub_queue.note_added(source, len(sub_queue.sources))
         try:

@@ -84,11 +84,11 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read: hand out no more messages."""
-        self.outlet.is_blocked = True
+        self.outlet.block()
 
     def resume_writing(self) -> None:
         """The client reads again."""
-        self.outlet.is_blocked = False
+        self.outlet.unblock()
         for handler in self._links.values():
             if isinstance(handler, OutgoingLink):
                 handler.wake()
@@ -98,6 +98,7 @@ class ClientConnection(asyncio.Protocol):
         del error
         self._connections.discard(self)
         self.ended.set_result(None)
+        self.outlet.unblock()
         for link in list(self._links):
             self._drop_link(link)
 

@@ -104,11 +104,9 @@ class IncomingLink:
                     self._refuse([delivery_id], error)
         groups += self._groups_of(run)
         silent = {event.delivery_id for event in events if event.settled}
-        if len(groups) == 1:
-            await self._store_group(groups[0], silent)
-        else:
-            # All are begun in this order, which is what keeps it within each fragment.
-            await asyncio.gather(*(self._store_group(group, silent) for group in groups))
+        # Begun in this order, which is what keeps it within each fragment. A single group takes
+        # the same way: awaited directly, it would overtake what an earlier read has begun.
+        await asyncio.gather(*(self._store_group(group, silent) for group in groups))
 
     def _groups_of(self, run: list[tuple[int, Message]]) -> list[_Group]:
         ids = [delivery_id for delivery_id, _ in run]

@@ -263,11 +263,14 @@ def _check_application_properties(payload: bytes, section: Section) -> None:
     if payload[section.value] == _NULL:
         return
     count, at = map_fields(payload, section)
-    for _ in range(count):
-        start, at = at, skip_value(payload, at)
-        if at - start > PROPERTY_BYTES_MAX + _LONG_VALUE_OVERHEAD:
+    for _ in range(count // 2):
+        key = at
+        value = skip_value(payload, key)
+        at = skip_value(payload, value)
+        if at - value > PROPERTY_BYTES_MAX + _LONG_VALUE_OVERHEAD:
+            name, _ = decode_value(payload, key)
             raise ArgumentOutOfRange(
-                f"An application property is larger than {PROPERTY_BYTES_MAX} bytes."
+                f"The application property '{name}' is larger than {PROPERTY_BYTES_MAX} bytes."
             )
     if at != section.end or count % 2:
         raise DecodeError("the section APPLICATION_PROPERTIES has a wrong size")

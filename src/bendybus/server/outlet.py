@@ -30,7 +30,9 @@ class Outlet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_flush_due = False
         self._unstored_bytes = 0
-        self._is_reading_paused = False
+        self._is_storing_slow = False
+        self._is_reading = True
+        self._writable: asyncio.Future[None] | None = None
         transport.set_write_buffer_limits(high=UNSENT_BYTES_MAX)
 
     def flush_soon(self) -> None:
@@ -67,14 +69,43 @@ class Outlet:
     def note_read(self, size: int) -> None:
         """Count payload that came in."""
         self._unstored_bytes += size
-        if self._unstored_bytes > UNSTORED_BYTES_MAX and not self._is_reading_paused:
-            self._is_reading_paused = True
-            self.transport.pause_reading()
+        if self._unstored_bytes > UNSTORED_BYTES_MAX:
+            self._is_storing_slow = True
+            self._read_or_not()
 
     def note_stored(self, size: int) -> None:
         """Count payload that is on disk or was refused."""
         self._unstored_bytes -= size
-        if self._is_reading_paused and self._unstored_bytes < UNSTORED_BYTES_RESUME:
-            self._is_reading_paused = False
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
+        if self._is_storing_slow and self._unstored_bytes < UNSTORED_BYTES_RESUME:
+            self._is_storing_slow = False
+            self._read_or_not()
+
+    def block(self) -> None:
+        """The client does not read: neither hand out nor take in anything that makes answers."""
+        self.is_blocked = True
+        self._read_or_not()
+
+    def unblock(self) -> None:
+        """The client reads again, or is gone."""
+        self.is_blocked = False
+        self._read_or_not()
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    async def writable(self) -> None:
+        """Wait until the client reads what it was sent."""
+        while self.is_blocked:
+            if self._writable is None:
+                self._writable = self._loop.create_future()
+            await asyncio.shield(self._writable)
+
+    def _read_or_not(self) -> None:
+        should_read = not (self.is_blocked or self._is_storing_slow)
+        if should_read is self._is_reading or self.transport.is_closing():
+            return
+        self._is_reading = should_read
+        if should_read:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()

@@ -57,6 +57,7 @@ class RequestLink:
     async def _answer_all(self) -> None:
         try:
             while self._lane:
+                await self._outlet.writable()
                 event = self._lane.pop(0)
                 await self._answer_one(event)
                 self._outlet.note_stored(len(event.payload))

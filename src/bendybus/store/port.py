@@ -154,3 +154,8 @@ class Store(MessageStore, EntityStore, StoreSwitch, Protocol):
     def is_online(self) -> bool:
         """Whether calls are served now."""
         ...
+
+    @property
+    def openings(self) -> int:
+        """How often it went online. A change tells that it was away, however shortly."""
+        ...

@@ -74,6 +74,8 @@ class Lane:
         self.state = StoreState.OFFLINE
         self.reason = "not started"
         self.commits = 0
+        # How often the database was opened: a change tells that the store was away.
+        self.openings = 0
         self.fragments_held = 0
         self._open_file = open_file
         self._retry_seconds = retry_seconds
@@ -219,6 +221,7 @@ class Lane:
             self._fail(error)
             return
         self.fragments_held = self._database.fragments_held
+        self.openings += 1
         self.state, self.reason, self._is_retried = StoreState.ONLINE, "", False
         _log.info("store %d online", self.number)
 

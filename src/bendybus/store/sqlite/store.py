@@ -36,6 +36,11 @@ class SqliteStore:
         """Whether calls are served now."""
         return self._lane.state is StoreState.ONLINE
 
+    @property
+    def openings(self) -> int:
+        """How often it went online."""
+        return self._lane.openings
+
     async def start(self) -> None:
         """Open the file; see `Lane.start`."""
         await self._lane.start()
