@@ -1,0 +1,67 @@
+"""What a correlation filter compares, in a form that can be hashed.
+
+Two values are equal exactly if their keys are, so a dictionary of keys decides for any number
+of filters at once, and one filter alone decides in the same way.
+"""
+
+from collections.abc import Hashable, Iterator
+from typing import Final
+
+from bendybus.model.filter_tree import Property
+from bendybus.model.message_view import MessageView, fold_name
+from bendybus.model.rule import CorrelationFilter, PropertyValue
+from bendybus.model.sql_expressions import property_reader
+from bendybus.model.sql_values import Kind, kind_of
+
+_SYSTEM_FIELDS: Final = (
+    ("content_type", "ContentType"),
+    ("correlation_id", "CorrelationId"),
+    ("label", "Label"),
+    ("message_id", "MessageId"),
+    ("reply_to", "ReplyTo"),
+    ("reply_to_session_id", "ReplyToSessionId"),
+    ("session_id", "SessionId"),
+    ("to", "To"),
+)
+
+# The properties that a filter sets, in one order for all filters.
+Compared = tuple[Property, ...]
+Key = tuple[Hashable, ...]
+
+
+class KeyReader:
+    """Reads from a message the key of some properties."""
+
+    def __init__(self, compared: Compared) -> None:
+        self._readers = [property_reader(each.scope, each.name) for each in compared]
+
+    def read(self, view: MessageView) -> Key:
+        """Return the key that a filter must have in order to match."""
+        return tuple([_value_key(read(view)) for read in self._readers])
+
+
+def compared_and_key(described: CorrelationFilter) -> tuple[Compared, Key]:
+    """Return what the filter compares, and the key of the messages that it matches."""
+    pairs = sorted(_pairs(described), key=lambda pair: (pair[0].scope, pair[0].name))
+    return tuple(each for each, _ in pairs), tuple(_value_key(value) for _, value in pairs)
+
+
+def _pairs(described: CorrelationFilter) -> Iterator[tuple[Property, PropertyValue]]:
+    for field, name in _SYSTEM_FIELDS:
+        value = getattr(described, field)
+        if value is not None:
+            yield Property("sys", name), value
+    for name, value in described.properties.items():
+        yield Property("user", fold_name(name)), value
+
+
+def _value_key(value: object) -> Hashable:
+    """Return what equals the key of another value if and only if the two are equal.
+
+    Python's own equality does for all but booleans, which it takes for numbers. Null and what
+    no filter compares have a key that no filter has, because none may hold such a value.
+    """
+    kind = kind_of(value)
+    if kind is None:
+        return None
+    return (kind, value) if kind is Kind.BOOLEAN else value
