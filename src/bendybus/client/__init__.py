@@ -1,0 +1,35 @@
+"""The native client: send, receive, settle, sessions and transactions, blocking or asynchronous.
+
+Begin with `Client.from_connection_string` or `AsyncClient.from_connection_string`.
+"""
+
+from bendybus.client.asynchronous import (
+    AsyncClient,
+    AsyncReceiver,
+    AsyncSender,
+    AsyncSessionReceiver,
+    AsyncTransaction,
+)
+from bendybus.client.blocking import Client, Receiver, Sender, SessionReceiver, Transaction
+from bendybus.client.message import Message, MessageId, MessageState, ReceivedMessage
+from bendybus.client.receive_mode import ReceiveMode
+from bendybus.model.ids import SubQueue
+
+__all__ = [
+    "AsyncClient",
+    "AsyncReceiver",
+    "AsyncSender",
+    "AsyncSessionReceiver",
+    "AsyncTransaction",
+    "Client",
+    "Message",
+    "MessageId",
+    "MessageState",
+    "ReceiveMode",
+    "ReceivedMessage",
+    "Receiver",
+    "Sender",
+    "SessionReceiver",
+    "SubQueue",
+    "Transaction",
+]
