@@ -17,7 +17,10 @@ from bendybus.model.store_status import StoreStatus
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """A wish to lock messages: at most this many, and about this many bytes."""
+    """A wish to lock messages: at most this many, and at most these bytes unless one alone is more.
+
+    The nonce is any signed 64-bit number that was not used before.
+    """
 
     queue: QueueNumber
     count_max: int
@@ -83,11 +86,19 @@ class MessageStore(Protocol):
     5. Sequence numbers of a queue rise by one, from 1, and none is given twice, ever.
     6. `acquire` returns the oldest free messages, oldest first, and none whose time to live has
        ended. It never waits for messages.
-    7. A message whose bytes changed on disk is never returned; it is set aside, once.
+    7. A message whose bytes changed on disk is never returned; it is set aside, once, and the
+       others go on. It is still counted, because it still takes room.
     8. One caller's refusal never harms another whose call was committed together with it.
     9. When the database fails, every call under way raises, and so does every later one at once
        (`StoreUnavailable`), until the store is online again. A call that may have been written
        raises `StoreFailed` instead; the caller must not repeat it elsewhere.
+
+    A call is under way when it returns its awaitable, not only when that is awaited. Cancelling
+    it leaves it done or not done, never half: so a cancelled `acquire` may leave locks behind that
+    nobody holds. Whoever cannot wait for them must keep the awaitable and give them back.
+
+    A queue that is not here is refused with `EntityNotFound`; a message that is not in the queue,
+    or whose number belongs to another fragment, is answered as lost.
     """
 
     def apply(self, operations: Sequence[Operation], *, now: Instant) -> Awaitable[list[Answer]]:
@@ -127,7 +138,10 @@ class EntityStore(Protocol):
         ...
 
     def put_entity(self, record: EntityRecord) -> Awaitable[None]:
-        """Create or replace an entity, and make queues for the fragments that live here."""
+        """Create or replace an entity, and make queues for the fragments that live here.
+
+        Raises `EntityExists` if its name or one of its queues belongs to another entity.
+        """
         ...
 
 

@@ -1,4 +1,9 @@
-"""Makes operations, inside the lane's transaction. No decisions: guards and constraints only."""
+"""Makes operations, inside the lane's transaction. No decisions: guards and constraints only.
+
+The seed of a message's checksum is made of what never changes about it: the row of its body and
+the time it was enqueued, with their upper halves folded into the lower, and the head size, session
+and partition key if it has any. `damage` makes it again from the stored row.
+"""
 
 import json
 from array import array
@@ -55,15 +60,6 @@ def ids_array(ids: Iterable[int]) -> object:
     return apsw.carray(array("q", ids))
 
 
-def seed_of(body: int, enqueued_at: int) -> int:
-    """Return what the checksum of a message without fields starts from; neither ever changes.
-
-    A seed has 32 bits, so the upper half is folded into the lower.
-    """
-    both = body ^ enqueued_at
-    return both ^ both >> 32
-
-
 def _append(database: Database, operation: Append, now: Instant) -> int:
     queue, messages = operation.queue, operation.messages
     offset = database.offset(queue)
@@ -82,8 +78,10 @@ def _append(database: Database, operation: Append, now: Instant) -> int:
 
 def _insert(database: Database, operation: Append, first: int, now: Instant) -> None:
     messages = operation.messages
-    seeds: Iterable[int] = [seed_of(body, now) for body in range(first, first + len(messages))]
     has_fields = any(map(_has_fields, messages))
+    seeds: Iterable[int] = [
+        (both := body ^ now) ^ both >> 32 for body in range(first, first + len(messages))
+    ]
     if has_fields:
         seeds = map(_seed_with_fields, seeds, messages)
     bodies = apsw.carray(sealed([message.content for message in messages], seeds))
@@ -120,15 +118,9 @@ def _has_fields(message: Message) -> bool:
 
 
 def _seed_with_fields(seed: int, message: Message) -> int:
-    return seal_fields(seed, message.head_size, message.session_id, message.partition_key)
-
-
-def seal_fields(
-    seed: int, head_size: int, session_id: str | None, partition_key: str | None
-) -> int:
-    """Let the seed cover what the sender said beside the content, if anything."""
-    if head_size or session_id is not None or partition_key is not None:
-        return seed_with_fields(seed, head_size, session_id, partition_key)
+    head_size, session_id, key = message.head_size, message.session_id, message.partition_key
+    if head_size or session_id is not None or key is not None:
+        return seed_with_fields(seed, head_size, session_id, key)
     return seed
 
 
