@@ -9,7 +9,11 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 
 # "path::function" -> why it is better long. An entry that is no longer needed fails.
-LONG_FUNCTIONS_ALLOWED: dict[str, str] = {}
+LONG_FUNCTIONS_ALLOWED: dict[str, str] = {
+    "src/bendybus/amqp/plain_frames.py::read": (
+        "runs for every transfer; written out it parses twice as many a second as in pieces"
+    ),
+}
 
 
 def test_no_python_file_is_longer_than_the_limit() -> None:
