@@ -364,7 +364,7 @@ def sending(address: object, *, handle: int = 0, **fields: Any) -> Attach:  # no
     return Attach(handle=handle, role=False, initial_delivery_count=0, **fields)
 
 
-def receiving(address: object, *, handle: int = 1, settled: bool = False, **fields: Any) -> Attach:
+def receiving(address: object, *, handle: int = 1, settled: bool = False, **fields: Any) -> Attach:  # noqa: ANN401
     """Return the Attach of a link that receives, in peek-lock unless settled."""
     fields.setdefault("name", f"receiver-{handle}")
     fields.setdefault("source", Source(address=address))

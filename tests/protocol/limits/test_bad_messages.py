@@ -257,6 +257,13 @@ async def test_a_batch_of_nothing_is_rejected(served: Served, payload: bytes) ->
 POISON = [
     pytest.param(b"\x00\x53\x74\xc1\x05\x04\xff\xff\xff\xff", id="application properties"),
     pytest.param(b"\x00\x53\x74\x41", id="application properties as a boolean"),
+    pytest.param(
+        b"\x00\x53\x74\xc1\x09\x02\xa1\x01k\xc0\x03\x02\xff\xff", id="a property, as a list"
+    ),
+    pytest.param(b"\x00\x53\x74\xc1\x07\x02\xa1\x01k\xa1\x01\xff", id="a property, no utf-8"),
+    pytest.param(b"\x00\x53\x74\xc1\x05\x02\xa1\x01\xff\x40", id="a property's name"),
+    pytest.param(b"\x00\x53\x74\xc1\x09\x04\xa1\x01k\x40\xa1\x01k\x40", id="a property twice"),
+    pytest.param(b"\x00\x53\x74\xc1\x03\x02\x45\x40", id="a list for a property's name"),
     pytest.param(b"\x00\x53\x77\xc0\x03\x02\xff\xff", id="the body, as a list"),
     pytest.param(b"\x00\x53\x75\x41", id="the body, as a boolean"),
     pytest.param(b"\x00\x53\x78\xc1\x03\x02\xff\xff", id="the footer"),

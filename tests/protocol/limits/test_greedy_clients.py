@@ -5,6 +5,7 @@ broker holds, not on time.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -148,6 +149,8 @@ async def test_a_client_that_reads_again_gets_everything(served: Served) -> None
     greedy = await client.receiver("orders", settled=True)
     greedy.flow(link_credit=count)
     await _until(lambda: connection.outlet.is_blocked)
+    own_end = client._writer.get_extra_info("socket")
+    own_end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
 
     sequences = [see((await greedy.receive()).payload).sequence for _ in range(count)]
 
