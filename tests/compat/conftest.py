@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -34,30 +35,39 @@ def runs(
         case = item.callspec.params.get("case") if isinstance(item, pytest.Function) else None
         if isinstance(case, Case):
             wanted.setdefault(case.client, []).append(case)
-    with ExitStack() as stack:
-        started = {}
-        for client, cases in wanted.items():
-            folder = tmp_path_factory.mktemp(client)
-            started[client] = _start(client, cases, folder, stack)
-        yield started
+    folders = {client: tmp_path_factory.mktemp(client) for client in wanted}
+    with ExitStack() as stack, ThreadPoolExecutor() as beside:
+        brokers = beside.map(
+            lambda client: _start_broker(wanted[client], folders[client], stack), wanted
+        )
+        yield {
+            client: _start_client(client, wanted[client], broker, stack)
+            for client, broker in zip(wanted, brokers, strict=True)
+        }
 
 
-def _assert_no_defect(broker: BrokerProcess) -> None:
-    """Clients forgive much by trying again; what the broker itself calls a defect still fails."""
-    assert "Traceback" not in broker.log, broker.log
-
-
-def _start(client: str, cases: list[Case], folder: Path, stack: ExitStack) -> ClientRun:
+def _start_broker(cases: list[Case], folder: Path, stack: ExitStack) -> BrokerProcess:
     config = write_namespace(folder / "namespace.json", cases)
     broker = stack.enter_context(broker_process(config, folder=folder))
     stack.callback(_assert_no_defect, broker)
+    return broker
+
+
+def _start_client(
+    client: str, cases: list[Case], broker: BrokerProcess, stack: ExitStack
+) -> ClientRun:
     command, python_path = COMMANDS[client]
     run = ClientRun(
         command,
         cases,
         environment={"PYTHONPATH": python_path, "BENDYBUS_COMPAT_PYTHON": sys.executable},
         connection_string=broker.connection_string(),
-        log=folder / "client.log",
+        log=broker.folder / "client.log",
     )
     stack.callback(run.close)
     return run
+
+
+def _assert_no_defect(broker: BrokerProcess) -> None:
+    """Clients forgive much by trying again; what the broker itself calls a defect still fails."""
+    assert "Traceback" not in broker.log, broker.log

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.cases import KINDS, Case
-from tests.compat.client_run import ClientRun
+from tests.compat.client_run import RUN_SECONDS_MAX, ClientRun
 from tests.compat.python.scenarios import SCENARIOS
 
 PYTHON_CLIENTS = ("python-7.15.0", "python-7.14.3")
@@ -43,6 +43,8 @@ def javascript_cases() -> list[object]:
     ]
 
 
+# The first of them waits for nearly all the others, which run beside it.
+@pytest.mark.timeout(RUN_SECONDS_MAX + 60)
 @pytest.mark.spec("R8.1")
 @pytest.mark.parametrize("case", [*python_cases(), *javascript_cases()])
 def test_the_client_finds_what_it_expects(case: Case, runs: dict[str, ClientRun]) -> None:

@@ -40,9 +40,9 @@ async function stream(receiver, count, options, handle = async () => {}) {
 
 export async function a_stream_completes_what_it_has_processed(bus) {
   const sender = bus.sender();
-  await sender.sendMessages(numbered(60));
-  const messages = await stream(bus.receiver(), 60, { autoCompleteMessages: true });
-  assert.deepEqual(bodies(messages), bodies(numbered(60)));
+  await sender.sendMessages(numbered(30));
+  const messages = await stream(bus.receiver(), 30, { autoCompleteMessages: true });
+  assert.deepEqual(bodies(messages), bodies(numbered(30)));
   await assertEmpty(bus);
 }
 

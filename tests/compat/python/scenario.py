@@ -140,22 +140,24 @@ def awaits_settlements() -> bool:
     return (int(major), int(minor)) >= (7, 15)
 
 
-def receive(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
+def receive(
+    receiver: ServiceBusReceiver, count: int, *, is_completing: bool = False
+) -> list[ServiceBusReceivedMessage]:
     """Receive exactly so many messages, in as many calls as it takes."""
     messages: list[ServiceBusReceivedMessage] = []
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while len(messages) < count and time.monotonic() < deadline:
-        messages += receiver.receive_messages(count - len(messages), max_wait_time=5)
+        arrived = receiver.receive_messages(count - len(messages), max_wait_time=5)
+        messages += arrived
+        for message in arrived if is_completing else []:
+            receiver.complete_message(message)
     assert len(messages) == count, f"{len(messages)} of {count} messages came"
     return messages
 
 
 def receive_all(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
-    """Receive and complete exactly so many messages."""
-    messages = receive(receiver, count)
-    for message in messages:
-        receiver.complete_message(message)
-    return messages
+    """Receive and complete exactly so many messages, each call's before the next."""
+    return receive(receiver, count, is_completing=True)
 
 
 def is_empty(receiver: ServiceBusReceiver) -> bool:
