@@ -1,5 +1,6 @@
 """catalog: which entities there are. Every store keeps a copy (R7.1)."""
 
+import asyncio
 import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -80,8 +81,7 @@ class Catalog:
                     f" '{record.queue.name}' cannot be created or changed; mend {status.path}, or"
                     " start with the queues as they were"
                 )
-        for store in self.stores:
-            await store.put_entity(record)
+        await asyncio.gather(*(store.put_entity(record) for store in self.stores))
         self._records[record.number] = record
         self._serve(record)
 
@@ -91,17 +91,12 @@ class Catalog:
         The first one's store goes on with the entity's number, so that conventional entities
         spread over all stores too.
         """
-        used: dict[int, int] = {}
-        for record in self._records.values():
-            for place in record.places:
-                last = place.first_queue + _QUEUES_PER_FRAGMENT - 1
-                used[place.store] = max(used.get(place.store, 0), last)
         places: list[FragmentPlace] = []
+        taken = [max(numbers, default=0) for numbers in self.places]
         for fragment in range(count):
             store = (number - 1 + fragment) % len(self.stores)
-            first = used.get(store, 0) + 1
-            used[store] = first + _QUEUES_PER_FRAGMENT - 1
-            places.append(FragmentPlace(StoreNumber(store), QueueNumber(first)))
+            places.append(FragmentPlace(StoreNumber(store), QueueNumber(taken[store] + 1)))
+            taken[store] += _QUEUES_PER_FRAGMENT
         return tuple(places)
 
     def _serve(self, record: EntityRecord) -> None:

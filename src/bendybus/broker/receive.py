@@ -68,9 +68,13 @@ class Receiver:
         """
         while True:
             self._ask(count_max)
-            taken = await self._fresh(self._take(count_max))
+            taken = self._take(count_max)
             if taken:
-                break
+                ready = await self._made_ready(taken)
+                if ready:
+                    return ready
+                # All were stale and are free again: somebody must ask for them.
+                continue
             if not self._asking:
                 return []
             self._arrival = asyncio.get_running_loop().create_future()
@@ -78,9 +82,6 @@ class Receiver:
                 await self._arrival
             finally:
                 self._arrival = None
-        if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
-            return await self._removed(taken)
-        return taken
 
     def wait(self) -> "asyncio.Future[None]":
         """Return a future that ends when a receive may find something; see `Waiting.join`."""
@@ -138,6 +139,18 @@ class Receiver:
             cache.clear()
             return taken
         return [cache.popleft() for _ in range(count_max)]
+
+    async def _made_ready(self, taken: list[StoredMessage]) -> list[StoredMessage]:
+        """Return those that can be handed out now; cancelled, all are cached again."""
+        try:
+            fresh = await self._fresh(taken)
+            if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
+                return await self._removed(fresh)
+        except asyncio.CancelledError:
+            # Giving back what is free or gone already does no harm.
+            self._cache.extendleft(reversed(taken))
+            raise
+        return fresh
 
     async def _fresh(self, messages: list[StoredMessage]) -> list[StoredMessage]:
         """Give back messages that were cached for too long; others still have time for them."""
