@@ -181,6 +181,26 @@ async def test_while_a_store_is_slow_no_more_is_read_than_a_bound(served: Served
     assert connection.outlet._unstored_bytes == 0
 
 
+# A store that is slow to answer
+
+
+@pytest.mark.spec("R3.1")
+async def test_a_slow_store_does_not_hold_up_what_the_others_have(served: Served) -> None:
+    client = await served.client()
+    sender = await client.sender("parts")
+    for number in range(16):
+        assert await sender.sent(message(), number) == Accepted()
+    receivers = [await client.receiver("parts", handle=handle) for handle in range(1, 5)]
+    async with stalled(served.broker.stores[0]):
+        for receiver in receivers:
+            receiver.flow(link_credit=1)
+
+        fragments = [see((await each.receive()).payload).sequence >> 48 for each in receivers]
+
+    sources = served.queue("parts").main.sources
+    assert all(sources[each].store is served.broker.stores[1] for each in fragments)
+
+
 # Things that change while a store is asked
 
 

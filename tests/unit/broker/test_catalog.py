@@ -1,0 +1,140 @@
+"""catalog: entities come back as they were, and nothing changes when a store is away (R1, R7)."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bendybus.broker.catalog import Catalog
+from bendybus.model.entity import Queue, QueueProperties
+from bendybus.model.errors import EntityNotFound, StartRefused
+from bendybus.model.ids import SubQueue
+from bendybus.testing.clock import ManualClock
+from bendybus.testing.local_broker import local_broker
+from tests.unit.broker.serving_verbs import ORDERS, PARTS, receive_all, send_each, verbs
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+async def test_queues_are_found_whatever_the_case_of_their_name(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with verbs(tmp_path, clock) as broker:
+        assert broker.queue("ORDERS") is broker.queue("orders")
+        with pytest.raises(EntityNotFound, match="sb://sbemulatorns/nowhere"):
+            broker.queue("nowhere")
+
+
+@pytest.mark.spec("R1.2")
+async def test_the_fragments_of_a_queue_are_in_different_stores_while_there_are_enough(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with local_broker(tmp_path, [ORDERS, PARTS], clock, stores=16) as broker:
+        sources = broker.queue("parts").main.sources
+
+        assert len({source.store.status().number for source in sources}) == 16
+        assert len(broker.queue("orders").main.sources) == 1
+
+
+@pytest.mark.spec("R1.2")
+async def test_conventional_queues_spread_over_the_stores(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    queues = [Queue(f"q{number}") for number in range(6)]
+    async with local_broker(tmp_path, queues, clock, stores=3) as broker:
+        places = [broker.queue(each.name).main.sources[0].store for each in queues]
+
+        assert [places.count(store) for store in broker.stores] == [2, 2, 2]
+
+
+async def test_no_two_queues_share_a_place(tmp_path: Path, clock: ManualClock) -> None:
+    async with verbs(tmp_path, clock, [ORDERS, PARTS, Queue("third")]) as broker:
+        places = [
+            (source.store.status().number, source.number)
+            for queue in broker.catalog.queues()
+            for sub_queue in SubQueue
+            for source in queue.sub_queues[sub_queue].sources
+        ]
+
+        assert len(places) == len(set(places)) == 3 * (1 + 16 + 1)
+
+
+@pytest.mark.spec("R7.1")
+async def test_a_restart_finds_queues_and_messages(tmp_path: Path, clock: ManualClock) -> None:
+    async with verbs(tmp_path, clock) as broker:
+        await send_each(broker.queue("parts"), clock, 20)
+
+    async with verbs(tmp_path, clock, []) as broker:
+        assert broker.queue("parts").properties == PARTS.properties
+        assert len(await receive_all(broker.queue("parts"), clock)) == 20
+
+
+@pytest.mark.spec("R7.1")
+async def test_a_queue_is_known_from_any_store_that_is_left(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with verbs(tmp_path, clock) as broker:
+        await broker.stores[0].take_offline("drill")
+        catalog = Catalog(broker.stores, "ns")
+
+        await catalog.load()
+
+        assert catalog.queue("parts").properties == PARTS.properties
+        assert not catalog.queue("parts").is_available
+
+
+async def test_changed_properties_are_taken_over_and_kept(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    changed = Queue("orders", QueueProperties(lock_duration=timedelta(seconds=7)))
+    async with verbs(tmp_path, clock) as broker:
+        await send_each(broker.queue("orders"), clock, 1)
+        await broker.catalog.declare([changed])
+        assert broker.queue("orders").lock_duration_ms == 7000
+
+    async with verbs(tmp_path, clock, []) as broker:
+        assert broker.queue("orders").properties == changed.properties
+        assert len(await receive_all(broker.queue("orders"), clock)) == 1
+
+
+@pytest.mark.spec("R1.3")
+@pytest.mark.parametrize("is_partitioned", [True, False])
+async def test_partitioning_never_changes(
+    tmp_path: Path, clock: ManualClock, is_partitioned: bool
+) -> None:
+    first = Queue("q", QueueProperties(enable_partitioning=is_partitioned))
+    second = Queue("q", QueueProperties(enable_partitioning=not is_partitioned))
+    async with verbs(tmp_path, clock, [first]) as broker:
+        with pytest.raises(StartRefused, match="partitioning is chosen at creation"):
+            await broker.catalog.declare([second])
+
+        assert broker.queue("q").properties == first.properties
+
+
+@pytest.mark.spec("R7.1")
+async def test_with_a_store_away_nothing_is_created_anywhere(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with verbs(tmp_path, clock) as broker:
+        await broker.stores[1].take_offline("drill")
+
+        with pytest.raises(StartRefused, match=r"store 1 is offline \(drill\)"):
+            await broker.catalog.declare([Queue("new")])
+
+        assert len(await broker.stores[0].entities()) == 2
+        with pytest.raises(EntityNotFound):
+            broker.queue("new")
+
+
+async def test_fewer_stores_than_before_are_refused_by_name(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with local_broker(tmp_path, [PARTS], clock, stores=4):
+        pass
+
+    with pytest.raises(StartRefused, match="start with at least 4"):
+        async with local_broker(tmp_path, [PARTS], clock, stores=2):
+            pass

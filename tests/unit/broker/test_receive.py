@@ -1,0 +1,234 @@
+"""receive: what is asked of fragments, kept, and given back (R3)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bendybus.broker.receive import ReceiveMode, Receiver, check_open_for_receive
+from bendybus.broker.settle import settle
+from bendybus.model.entity import EntityStatus, Queue, QueueProperties
+from bendybus.model.errors import EntityDisabled, NotImplementedYet
+from bendybus.model.ids import SubQueue
+from bendybus.model.outcome import Release
+from bendybus.testing.clock import ManualClock
+from bendybus.testing.local_broker import LocalBroker
+from tests.protocol.messaging.serving import stalled
+from tests.unit.broker.serving_verbs import (
+    LOCK_SECONDS,
+    receive_all,
+    receiver,
+    send_each,
+    verbs,
+)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[LocalBroker]:
+    async with verbs(tmp_path, clock) as running:
+        yield running
+
+
+async def _asked(taker: Receiver, count: int) -> None:
+    """Let a receiver ask, and wait for the answers without taking any."""
+    taker._ask(count)
+    while taker._asking:
+        await asyncio.wait(list(taker._asking.values()))
+
+
+@pytest.mark.spec("R3.1")
+@pytest.mark.parametrize("name", ["orders", "parts"])
+async def test_a_receive_returns_at_most_what_was_asked_for(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await send_each(queue, clock, 20)
+    taker = receiver(queue, clock)
+
+    counts = []
+    while messages := await taker.receive(3):
+        counts.append(len(messages))
+
+    assert max(counts) <= 3
+    assert sum(counts) == 20
+
+
+@pytest.mark.parametrize("name", ["orders", "parts"])
+async def test_a_receive_of_nothing_returns_nothing_and_asks_only_once(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    taker = receiver(queue, clock)
+
+    assert await taker.receive(10) == []
+
+    assert not any(source.may_have_messages for source in queue.main.sources)
+    await send_each(queue, clock, 1)
+    assert sum(source.may_have_messages for source in queue.main.sources) == 1
+
+
+@pytest.mark.spec("R3.2")
+async def test_what_comes_beyond_the_need_serves_the_next_receive(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 16, key="k")
+    taker = receiver(queue, clock)
+    while not taker._cache:
+        await _asked(taker, 16)
+    cached = len(taker._cache)
+
+    first = await taker.receive(1)
+
+    assert cached > 1
+    assert len(first) == 1
+    assert len(taker._cache) >= cached - 1
+
+
+@pytest.mark.spec("R3.2")
+@pytest.mark.parametrize("name", ["orders", "parts"])
+async def test_closing_gives_back_what_is_cached_uncounted(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await send_each(queue, clock, 16)
+    taker = receiver(queue, clock)
+    await _asked(taker, 16)
+    cached = len(taker._cache)
+
+    await taker.close()
+
+    assert cached > 0
+    assert sorted(await receive_all(queue, clock)) == sorted((b"%d" % n, 0) for n in range(16))
+
+
+@pytest.mark.spec("R3.2")
+async def test_closing_waits_for_what_is_on_its_way(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("orders")
+    await send_each(queue, clock, 3)
+    taker = receiver(queue, clock)
+    async with stalled(broker.stores[0]):
+        task = asyncio.create_task(taker.receive(3))
+        await asyncio.sleep(0)
+        task.cancel()
+        closing = asyncio.create_task(taker.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+
+    await closing
+    assert await receive_all(queue, clock) == [(b"0", 0), (b"1", 0), (b"2", 0)]
+
+
+@pytest.mark.spec("R3.2")
+async def test_a_receive_and_delete_that_is_cancelled_leaves_no_locks(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("orders")
+    await send_each(queue, clock, 3)
+    taker = receiver(queue, clock, mode=ReceiveMode.RECEIVE_AND_DELETE)
+    await _asked(taker, 3)
+    async with stalled(broker.stores[0]):
+        task = asyncio.create_task(taker.receive(3))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+    await taker.close()
+    left = await receive_all(queue, clock)
+    # Either they were removed for a client that is gone, or they are free: never locked.
+    assert left in ([], [(b"0", 0), (b"1", 0), (b"2", 0)])
+    source = queue.main.sources[0]
+    assert (await source.store.counts(source.number)).messages == len(left)
+
+
+@pytest.mark.spec("R3.3")
+async def test_a_message_cached_until_its_lock_is_nearly_over_is_not_handed_out(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("orders")
+    await send_each(queue, clock, 1)
+    taker = receiver(queue, clock)
+    await _asked(taker, 1)
+
+    clock.advance(LOCK_SECONDS - 1)
+    [message] = await taker.receive(1)
+
+    assert message.locked_until == clock.now() + LOCK_SECONDS * 1000
+    assert message.delivery_count == 0
+
+
+@pytest.mark.spec("R1.2")
+async def test_a_store_that_goes_away_stops_only_its_own_fragments(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 16)
+
+    await broker.stores[0].take_offline("drill")
+    some = await receive_all(queue, clock)
+    await broker.stores[0].bring_online()
+    rest = await receive_all(queue, clock)
+
+    assert (len(some), len(rest)) == (8, 8)
+
+
+@pytest.mark.spec("R3.1")
+async def test_receivers_start_at_different_fragments(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 32)
+
+    firsts = [(await receiver(queue, clock).receive(1))[0].sequence >> 48 for _ in range(8)]
+
+    assert len(set(firsts)) > 1
+
+
+@pytest.mark.spec("R3.1")
+async def test_a_release_makes_the_fragment_worth_asking_again(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 1)
+    taker = receiver(queue, clock)
+    [message] = await taker.receive(1)
+    assert await taker.receive(1) == []
+
+    failures = await settle(queue.main, [message.lock], Release(), clock)
+
+    assert failures == {}
+    assert [each.sequence for each in await taker.receive(1)] == [message.sequence]
+
+
+@pytest.mark.parametrize(
+    ("properties", "sub_queue", "refusal"),
+    [
+        (QueueProperties(status=EntityStatus.DISABLED), SubQueue.MAIN, EntityDisabled),
+        (QueueProperties(status=EntityStatus.RECEIVE_DISABLED), SubQueue.MAIN, EntityDisabled),
+        (QueueProperties(status=EntityStatus.SEND_DISABLED), SubQueue.MAIN, None),
+        (QueueProperties(requires_session=True), SubQueue.MAIN, NotImplementedYet),
+        (QueueProperties(requires_session=True), SubQueue.DEAD_LETTER, None),
+    ],
+)
+async def test_the_status_of_a_queue_decides_whether_it_can_be_received_from(
+    tmp_path: Path,
+    clock: ManualClock,
+    properties: QueueProperties,
+    sub_queue: SubQueue,
+    refusal: type[Exception] | None,
+) -> None:
+    async with verbs(tmp_path, clock, [Queue("q", properties)]) as broker:
+        served = broker.queue("q").sub_queues[sub_queue]
+        if refusal is None:
+            check_open_for_receive(served)
+        else:
+            with pytest.raises(refusal):
+                check_open_for_receive(served)
