@@ -164,7 +164,7 @@ class _Wire(asyncio.Protocol):
     def _after(self) -> None:
         """Hand on the answers, and let the steps see what came."""
         self.flush()
-        if self._connection.failure is not None or self._connection.is_over:
+        if not self._connection.is_usable():
             self.close()
         self._io.wake()
 
@@ -174,6 +174,6 @@ class _Wire(asyncio.Protocol):
         self._connection.tick(now_ms)
         self._after()
         due_ms = self._connection.next_tick_ms(now_ms)
-        if due_ms is not None and self._connection.failure is None:
+        if due_ms is not None and self._connection.is_usable():
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(due_ms / 1000, self._tick)

@@ -99,10 +99,14 @@ class BlockingIo:
 
     def _exchange(self, timeout: float) -> None:
         """Write what there is, wait for something to read, and read it."""
-        self._write()
         connection = self._connection
         if self._socket is None or connection is None:
+            # Between two attempts to connect: only time can pass.
             time.sleep(max(0.0, timeout))
+            return
+        self._write()
+        if not connection.is_usable():
+            self.close()
             return
         tick_ms = connection.next_tick_ms(_milliseconds())
         longest = min(timeout, LOOK_SECONDS_MAX if tick_ms is None else tick_ms / 1000)
@@ -110,7 +114,7 @@ class BlockingIo:
             self._read()
         connection.tick(_milliseconds())
         self._write()
-        if connection.failure is not None or connection.is_over:
+        if not connection.is_usable():
             self.close()
 
     def _write(self) -> None:

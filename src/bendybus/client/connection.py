@@ -96,12 +96,16 @@ class Connection:
         """Whether both sides have said their last: the socket can be closed."""
         return self._amqp.is_over
 
+    def is_usable(self) -> bool:
+        """Whether anything can still come of it."""
+        return self.failure is None and not self._amqp.is_over
+
     # What steps call
 
     def check(self) -> None:
         """Raise the failure, if there is one."""
         if self.failure is not None:
-            raise self.failure
+            raise self.failure.with_traceback(None)
 
     def close(self) -> None:
         """Say goodbye. The broker's own Close makes the connection over."""

@@ -28,7 +28,8 @@ class LinkEnd:
     def check(self) -> None:
         """Raise the failure, if there is one."""
         if self.failure is not None:
-            raise self.failure
+            # One error may be raised for many calls: each begins its own traceback.
+            raise self.failure.with_traceback(None)
 
     def take_attach(self, attach: Attach) -> None:
         """Note the broker's Attach."""

@@ -68,8 +68,8 @@ class ManagedEntity:
         """Hold a message for another lock duration; return until when."""
         body: dict[object, object] = {"lock-tokens": AmqpArray(uuid.UUID, (token,))}
         answer = yield from self._ask_again("renew-lock", body, deadline)
-        [expires_at] = _items(answer, "expirations") or [None]
-        return _moment(expires_at)
+        expirations = _items(answer, "expirations")
+        return _moment(expirations[0] if expirations else None)
 
     def settle(
         self, token: uuid.UUID, settlement: Settlement, deadline: float, session_id: str | None

@@ -51,6 +51,8 @@ class Receiving:
         while not self._rest:
             now = yield Flush()
             end = yield from self.attached(now + patience)
+            if self._rest:
+                break
             try:
                 yield from self._fill(end, count, until, patience)
             except ClientError:
@@ -147,9 +149,8 @@ class Receiving:
         now = yield Flush()
         while not end.arrived and now < until:
             end.check()
+            yield from self.connector.authorized(self.path, now + patience)
             now = yield Wait(min(until, now + TOKEN_LOOK_SECONDS))
-            if not end.arrived:
-                yield from self.connector.authorized(self.path, now + patience)
         if not end.arrived:
             end.check()
         is_short = not end.arrived if self.prefetch else len(end.arrived) < count

@@ -42,7 +42,11 @@ class SessionReceiving(Receiving):
         now = yield Flush()
         self._server_timeout_ms = int(1000 * timeout)
         # The broker says by itself that the time is up; a little later we stop believing in it.
-        end = yield from self.attached(now + timeout + max(1.0, timeout / 4))
+        try:
+            end = yield from self.attached(now + timeout + max(1.0, timeout / 4))
+        except BaseException:
+            self._take_back()
+            raise
         self._was_accepted = True
         assert end.attach is not None
         source, properties = end.attach.source, end.attach.properties or {}
@@ -51,6 +55,12 @@ class SessionReceiving(Receiving):
             raise SessionUnavailable("The broker did not say which session it gave.")
         self.session_id = str(granted)
         self.locked_until = _moment_of_ticks(properties.get(LOCKED_UNTIL))
+
+    def _take_back(self) -> None:
+        """Detach, or a session that comes too late would be locked for nobody."""
+        connection, end = self.connector.connection, self._end
+        if connection is not None and end is not None and end.failure is None:
+            connection.detach(end, SessionUnavailable("The session is no longer wanted."))
 
     @property
     def accepted_id(self) -> str:
