@@ -4,10 +4,10 @@ Two values are equal exactly if their keys are, so a dictionary of keys decides 
 of filters at once, and one filter alone decides in the same way.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Final
 
-from bendybus.model.filter_tree import Property
+from bendybus.model.filter_tree import Scope
 from bendybus.model.message_view import MessageView, fold_name
 from bendybus.model.rule import CorrelationFilter, PropertyValue
 from bendybus.model.sql_expressions import property_reader
@@ -24,8 +24,9 @@ _SYSTEM_FIELDS: Final = (
     ("to", "To"),
 )
 
-# The properties that a filter sets, in one order for all filters.
-Compared = tuple[Property, ...]
+# The properties that a filter sets, in one order for all filters. Plain tuples, because a topic
+# may have 100,000 filters and each is hashed by them.
+Compared = tuple[tuple[Scope, str], ...]
 Key = tuple[Hashable, ...]
 
 
@@ -33,7 +34,7 @@ class KeyReader:
     """Reads from a message the key of some properties."""
 
     def __init__(self, compared: Compared) -> None:
-        self._readers = [property_reader(each.scope, each.name) for each in compared]
+        self._readers = [property_reader(scope, name) for scope, name in compared]
 
     def read(self, view: MessageView) -> Key:
         """Return the key that a filter must have in order to match."""
@@ -42,17 +43,15 @@ class KeyReader:
 
 def compared_and_key(described: CorrelationFilter) -> tuple[Compared, Key]:
     """Return what the filter compares, and the key of the messages that it matches."""
-    pairs = sorted(_pairs(described), key=lambda pair: (pair[0].scope, pair[0].name))
-    return tuple(each for each, _ in pairs), tuple(_value_key(value) for _, value in pairs)
-
-
-def _pairs(described: CorrelationFilter) -> Iterator[tuple[Property, PropertyValue]]:
+    values: dict[tuple[Scope, str], PropertyValue] = {
+        ("user", fold_name(name)): value for name, value in described.properties.items()
+    }
     for field, name in _SYSTEM_FIELDS:
         value = getattr(described, field)
         if value is not None:
-            yield Property("sys", name), value
-    for name, value in described.properties.items():
-        yield Property("user", fold_name(name)), value
+            values["sys", name] = value
+    compared = tuple(sorted(values))
+    return compared, tuple([_value_key(values[each]) for each in compared])
 
 
 def _value_key(value: object) -> Hashable:

@@ -16,7 +16,12 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from bendybus.model import filter_tree as tree
 from bendybus.model.errors import ArgumentInvalid
-from bendybus.model.filter_tree_builder import position, refusal, tree_builder
+from bendybus.model.filter_tree_builder import (
+    position,
+    refusal,
+    refuse_reserved,
+    tree_builder,
+)
 from bendybus.model.sql_values import INT64_MAX, INT64_MIN
 
 # Brackets, signs and NOTs inside each other. Each level costs a frame of the stack or two when
@@ -150,7 +155,13 @@ def parse_action(text: str) -> tuple[tree.Statement, ...]:
 
 @cache
 def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr", start=["filter", "action"], transformer=tree_builder())
+    return Lark(
+        _GRAMMAR,
+        parser="lalr",
+        start=["filter", "action"],
+        transformer=tree_builder(),
+        lexer_callbacks={"WORD": refuse_reserved},
+    )
 
 
 def _parse(text: str, start: str) -> object:

@@ -122,11 +122,6 @@ class _TreeBuilder(Transformer[Token, object]):
         raise refusal(f"the scope is sys or user, not {scope}", position(scope))
 
     def word(self, token: Token) -> str:
-        if token.upper() in _RESERVED:
-            raise refusal(
-                f"{token} is a reserved word; as a name it is written [{token}]",
-                position(token),
-            )
         return str(token)
 
     def bracketed(self, token: Token) -> str:
@@ -148,6 +143,14 @@ class _TreeBuilder(Transformer[Token, object]):
 def tree_builder() -> Transformer[Token, object]:
     """Make the object that the parser calls for each rule it has read."""
     return _TreeBuilder()
+
+
+def refuse_reserved(word: Token) -> Token:
+    """Let a word pass as a name unless it has a meaning elsewhere in the language."""
+    if word.upper() in _RESERVED:
+        reason = f"{word} is a reserved word; as a name it is written [{word}]"
+        raise refusal(reason, position(word))
+    return word
 
 
 def _negated(condition: tree.Condition, negated: Token | None) -> tree.Condition:

@@ -21,7 +21,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Any, Final, SupportsFloat
+from typing import Any, Final, TypeGuard
 from uuid import UUID
 
 INT64_MIN: Final = -(2**63)
@@ -172,12 +172,10 @@ def _calculate(
         if not INT64_MIN <= result <= INT64_MAX:
             raise FilterFailed(f"the integer {result} does not fit 64 bits")
         return result
-    assert isinstance(left, SupportsFloat)
-    assert isinstance(right, SupportsFloat)
     return operation(float(left), float(right))
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[Number]:
     return kind_of(value) is Kind.NUMBER
 
 
