@@ -57,6 +57,8 @@ class QueueModel:
 
     is_dead_lettered_on_expiry: bool
     messages: dict[bytes, Expected] = field(default_factory=dict)
+    # Where each key was seen first: it stays there.
+    fragments_of_keys: dict[str, int | None] = field(default_factory=dict)
     # The last counter given in each sub-queue of each fragment.
     counters: dict[tuple[SubQueue, int], int] = field(default_factory=dict)
 
@@ -65,6 +67,9 @@ class QueueModel:
     def add(self, message: Expected) -> None:
         """Note a message that was accepted."""
         self.messages[message.content] = message
+        if message.key is not None:
+            first = self.fragments_of_keys.setdefault(message.key, message.fragment)
+            assert message.fragment == first, "a key has moved to another fragment"
 
     def receive(
         self,

@@ -314,6 +314,14 @@ class AnyHistory(RuleBasedStateMachine):
         distinct = {lock.sequence: lock for where, lock in reversed(tokens) if where is place}
         return place, list(distinct.values())
 
+    # Browsing
+
+    @rule(place=st.sampled_from(PLACES), count=COUNTS)
+    def browse(self, place: SubQueue, count: int) -> None:
+        """See every message once, in the order of the numbers, page by page."""
+        sub_queue = self.queue.sub_queues[place]
+        assert self.run(browse_all(sub_queue, count)) == self.run(look_at(sub_queue))
+
     # Time, stores, restarts
 
     @rule(seconds=st.sampled_from([1, 4, 5, 20]))
@@ -329,10 +337,14 @@ class AnyHistory(RuleBasedStateMachine):
         if self.waiter is not None and self.waiter.done():
             self.waiter = None
 
-    @rule(number=st.integers(0, 5))
+    @rule(number=st.integers(0, 2))
     def switch_a_store(self, number: int) -> None:
-        store = self.broker.stores[number % self.store_count]
-        self.run(store.take_offline("a drill") if store.is_online else store.bring_online())
+        """Take a store away, or bring back the one that is."""
+        away = [store for store in self.broker.stores if not store.is_online]
+        for store in away:
+            self.run(store.bring_online())
+        if not away:
+            self.run(self.broker.stores[number % self.store_count].take_offline("a drill"))
         self.keyless_turns.clear()
 
     @rule(is_clean=st.booleans())
@@ -370,30 +382,44 @@ class AnyHistory(RuleBasedStateMachine):
             assert max(turns) - min(turns) <= 1
 
     async def check_counts(self) -> None:
-        for place in PLACES:
-            for source in self.queue.sub_queues[place].sources:
-                if not source.store.is_online:
-                    continue
-                counts = await source.store.counts(source.number)
-                held = [
-                    each
-                    for each in self.model.messages.values()
-                    if each.fragment == source.fragment
-                ]
-                assert counts.messages == sum(each.place is place for each in held)
-                if place is SubQueue.MAIN:
-                    assert counts.bytes == sum(len(each.content) + CHECKSUM_SIZE for each in held)
+        sources = [
+            (place, source)
+            for place in PLACES
+            for source in self.queue.sub_queues[place].sources
+            if source.store.is_online
+        ]
+        found = await asyncio.gather(*(each.store.counts(each.number) for _, each in sources))
+        for (place, source), counts in zip(sources, found, strict=True):
+            held = [
+                each for each in self.model.messages.values() if each.fragment == source.fragment
+            ]
+            assert counts.messages == sum(each.place is place for each in held)
+            if place is SubQueue.MAIN:
+                assert counts.bytes == sum(len(each.content) + CHECKSUM_SIZE for each in held)
 
 
 async def look_at(sub_queue: ServedSubQueue) -> list[StoredMessage]:
-    """Browse everything.
+    """Return everything that can be reached, read from all stores at once.
 
     A store answers in the order in which it was asked, so whatever a receiver had asked for
     has arrived when this returns.
     """
+    parts = await asyncio.gather(
+        *(
+            source.store.browse(source.number, from_sequence=0, count_max=1000, bytes_max=1 << 20)
+            for source in sub_queue.sources
+            if source.store.is_online
+        )
+    )
+    return [message for part in parts for message in part]
+
+
+async def browse_all(sub_queue: ServedSubQueue, count: int) -> list[StoredMessage]:
+    """Return everything as a client would see it, a few at a time."""
     seen: list[StoredMessage] = []
     following = 0
-    while some := await browse(sub_queue, following, 20):
+    while some := await browse(sub_queue, following, count):
+        assert len(some) <= count
         seen += some
         following = some[-1].sequence + 1
     return seen
