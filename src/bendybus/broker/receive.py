@@ -23,6 +23,8 @@ READ_AHEAD_PART: Final = 4
 # A cached message is handed out only while this part of its lock is left.
 FRESH_PART: Final = 2
 NONCE_BITS: Final = 63
+# How long a store may take to answer before others are asked for the same messages (R3.1).
+PATIENCE_SECONDS: Final = 0.02
 
 
 class ReceiveMode(Enum):
@@ -58,7 +60,7 @@ class Receiver:
         self._cache: deque[StoredMessage] = deque()
         self._asking: dict[Source, asyncio.Future[None]] = {}
         self._asked_count = 0
-        self._arrival: asyncio.Future[None] | None = None
+        self._arrival: asyncio.Future[bool] | None = None
         self._count_peak = 0
 
     async def receive(self, count_max: int) -> list[StoredMessage]:
@@ -66,8 +68,9 @@ class Receiver:
 
         Cancelled: what was locked meanwhile stays cached here.
         """
+        is_patient = True
         while True:
-            self._ask(count_max)
+            self._ask(count_max, is_patient=is_patient)
             taken = self._take(count_max)
             if taken:
                 ready = await self._made_ready(taken)
@@ -77,11 +80,7 @@ class Receiver:
                 continue
             if not self._asking:
                 return []
-            self._arrival = asyncio.get_running_loop().create_future()
-            try:
-                await self._arrival
-            finally:
-                self._arrival = None
+            is_patient = await self._arrived()
 
     def wait(self) -> "asyncio.Future[None]":
         """Return a future that ends when a receive may find something; see `Waiting.join`."""
@@ -95,9 +94,24 @@ class Receiver:
         if taken:
             await give_back(self.sub_queue, [message.lock for message in taken], self._clock)
 
-    def _ask(self, count_max: int) -> None:
-        """Start asking fragments until enough is on its way, spread over those that have some."""
-        missing = count_max - len(self._cache) - self._asked_count
+    async def _arrived(self) -> bool:
+        """Wait until a store has answered. False: they take too long, others should be asked."""
+        loop = asyncio.get_running_loop()
+        arrival: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(PATIENCE_SECONDS, _run_out, arrival)
+        self._arrival = arrival
+        try:
+            return await arrival
+        finally:
+            timer.cancel()
+            self._arrival = None
+
+    def _ask(self, count_max: int, *, is_patient: bool = True) -> None:
+        """Start asking fragments until enough is on its way, spread over those that have some.
+
+        Out of patience, what is on its way does not count.
+        """
+        missing = count_max - len(self._cache) - (self._asked_count if is_patient else 0)
         if missing <= 0:
             return
         self._count_peak = max(self._count_peak, count_max)
@@ -130,7 +144,7 @@ class Receiver:
         self._asked_count -= count
         del self._asking[source]
         if self._arrival is not None and not self._arrival.done():
-            self._arrival.set_result(None)
+            self._arrival.set_result(True)
 
     def _take(self, count_max: int) -> list[StoredMessage]:
         cache = self._cache
@@ -178,6 +192,11 @@ class Receiver:
             except BusError:
                 gone.update(lock.sequence for lock in locks)
         return [message for message in messages if message.sequence not in gone]
+
+
+def _run_out(arrival: "asyncio.Future[bool]") -> None:
+    if not arrival.done():
+        arrival.set_result(False)
 
 
 def locks_by_source(sub_queue: ServedSubQueue, locks: list[Lock]) -> dict[Source, list[Lock]]:
