@@ -46,13 +46,14 @@ export class Bus {
   }
 }
 
-/** Receive exactly so many messages, in as many calls as it takes. */
+/** Receive exactly so many messages, in as many calls as it takes, if they keep coming. */
 export async function receive(receiver, count) {
   const messages = [];
-  const deadline = Date.now() + WAIT_MS_MAX;
-  while (messages.length < count && Date.now() < deadline) {
+  while (messages.length < count) {
     const wanted = count - messages.length;
-    messages.push(...(await receiver.receiveMessages(wanted, { maxWaitTimeInMs: 5_000 })));
+    const arrived = await receiver.receiveMessages(wanted, { maxWaitTimeInMs: WAIT_MS_MAX });
+    if (arrived.length === 0) break;
+    messages.push(...arrived);
   }
   assert.equal(messages.length, count, "so many messages came");
   return messages;

@@ -6,7 +6,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 
 from bendybus.testing.broker_process import BrokerProcess
-from tests.compat.python.asynchronous import client_of
+from tests.compat.python import asynchronous
 from tests.compat.python.scenario import (
     Bus,
     await_removal,
@@ -35,17 +35,17 @@ def clients_find_a_broker_again_that_was_killed(bus: Bus) -> None:
 @scenario(has_own_broker=True)
 async def async_clients_find_a_broker_again(bus: Bus) -> None:
     async with (
-        client_of(bus) as client,
+        asynchronous.client_of(bus) as client,
         client.get_queue_sender(bus.queue) as sender,
         client.get_queue_receiver(bus.queue) as receiver,
     ):
         await sender.send_messages(ServiceBusMessage(b"before"))
-        [held] = await receiver.receive_messages(1, max_wait_time=10)
+        [held] = await asynchronous.receive(receiver, 1)
         await receiver.complete_message(held)
         bus.own_broker.kill()
         bus.own_broker.start()
         await sender.send_messages(ServiceBusMessage(b"after"))
-        [message] = await receiver.receive_messages(1, max_wait_time=20)
+        [message] = await asynchronous.receive(receiver, 1)
         assert bodies([message]) == [b"after"]
         await receiver.complete_message(message)
 

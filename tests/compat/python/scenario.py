@@ -143,11 +143,12 @@ def awaits_settlements() -> bool:
 def receive(
     receiver: ServiceBusReceiver, count: int, *, is_completing: bool = False
 ) -> list[ServiceBusReceivedMessage]:
-    """Receive exactly so many messages, in as many calls as it takes."""
+    """Receive exactly so many messages, in as many calls as it takes, if they keep coming."""
     messages: list[ServiceBusReceivedMessage] = []
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while len(messages) < count and time.monotonic() < deadline:
-        arrived = receiver.receive_messages(count - len(messages), max_wait_time=5)
+    while len(messages) < count:
+        arrived = receiver.receive_messages(count - len(messages), max_wait_time=WAIT_SECONDS_MAX)
+        if not arrived:
+            break
         messages += arrived
         for message in arrived if is_completing else []:
             receiver.complete_message(message)
