@@ -52,6 +52,7 @@ class ScriptedBroker:
         self.is_silent_on: set[str] = set()
         """Addresses whose Attach is never answered."""
         self.credit = CREDIT
+        self.answers_messages = True
         self.outcomes: deque[object] = deque()
         """What to answer to the next messages; after that, accepted."""
         self.discharge_outcome: object = Accepted()
@@ -137,6 +138,8 @@ class ScriptedBroker:
             self._manage(address, self._accept_request(event))
         else:
             self.messages.append(event)
+            if not self.answers_messages:
+                return
             outcome = self.outcomes.popleft() if self.outcomes else Accepted()
             if isinstance(event.state, TransactionalState):
                 outcome = TransactionalState(event.state.txn_id, outcome)

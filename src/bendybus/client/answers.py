@@ -5,6 +5,8 @@ from typing import Final
 from bendybus.amqp.outcomes import Accepted, Rejected, TransactionalState
 from bendybus.client.errors import ClientError, PartlyFailed, ServerBusy, error_of
 
+DEAD_LETTER_CONDITION: Final = "com.microsoft:dead-letter"
+
 _UNTRIED: Final = 0
 _TRIED: Final = 1
 _ANSWERED: Final = 2
@@ -68,16 +70,21 @@ class Answers:
 def refusal_in(state: object, *, is_send: bool) -> ClientError | None:
     """Return the error that an answer is, or None if it says that the thing was done.
 
-    A settlement is confirmed by its own kind of outcome, refused by a rejection with an error. A
-    message sent is taken by nothing but accepted.
+    A message sent is taken by nothing but accepted. A settlement is confirmed by its own kind of
+    outcome and refused by a rejection with an error.
     """
     if isinstance(state, ClientError):
         return state
     if isinstance(state, TransactionalState):
         return refusal_in(state.outcome, is_send=is_send)
-    if isinstance(state, Rejected) and (state.error is not None or is_send):
+    if isinstance(state, Rejected) and (is_send or not _confirms_dead_letter(state)):
         return error_of(state.error)
     if is_send and not isinstance(state, Accepted):
         name = "nothing" if state is None else type(state).__name__.lower()
         return ServerBusy(f"The broker did not take the message: it answered {name}.")
     return None
+
+
+def _confirms_dead_letter(state: Rejected) -> bool:
+    """Tell a confirmation from a refusal: the first has no error, or at most our own words."""
+    return state.error is None or state.error.condition == DEAD_LETTER_CONDITION

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from bendybus.amqp.outcomes import Accepted, AmqpError, Modified, Rejected
 from bendybus.amqp.values import Symbol
+from bendybus.client.answers import DEAD_LETTER_CONDITION
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def dead_letter(
     if description is not None:
         details[Symbol("DeadLetterErrorDescription")] = description
         fields["deadletter-description"] = description
-    error = AmqpError("com.microsoft:dead-letter", None, details)
+    error = AmqpError(DEAD_LETTER_CONDITION, None, details)
     return Settlement(Rejected(error), "suspended", fields)
 
 
