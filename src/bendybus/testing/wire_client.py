@@ -137,7 +137,7 @@ class WireClient:
             while await self._read():
                 continue
 
-    async def outcome(self, channel: int, delivery_id: int, *, receiver: bool) -> Any:  # noqa: ANN401
+    async def outcome(self, channel: int, delivery_id: int, *, receiver: bool) -> Any:  # noqa: ANN401 - of the frame
         """Return the state in the first settled disposition that covers a delivery."""
         seen = 0
         async with asyncio.timeout(WAIT_SECONDS):
@@ -196,7 +196,7 @@ class WireClient:
         self,
         mechanism: str = "ANONYMOUS",
         response: bytes = b"",
-        **fields: Any,  # noqa: ANN401
+        **fields: Any,  # noqa: ANN401 - of the frame
     ) -> Open:
         """Pass SASL and exchange Opens; fields are those of our Open."""
         self.write(SASL_HEADER)
@@ -262,7 +262,7 @@ class WireLink:
         """The client's handle."""
         return self.attach.handle
 
-    def send(self, payload: bytes, delivery_id: int, **fields: Any) -> None:  # noqa: ANN401
+    def send(self, payload: bytes, delivery_id: int, **fields: Any) -> None:  # noqa: ANN401 - of the frame
         """Send one delivery, in as many frames as it needs; fields are those of the Transfer."""
         fields.setdefault("delivery_tag", delivery_id.to_bytes(4, "big"))
         fields.setdefault("message_format", 0)
@@ -278,12 +278,12 @@ class WireLink:
             part = payload[start : start + _PART_BYTES]
             self.client.say(transfer, channel=self.channel, payload=part)
 
-    async def sent(self, payload: bytes, delivery_id: int, **fields: Any) -> Any:  # noqa: ANN401
+    async def sent(self, payload: bytes, delivery_id: int, **fields: Any) -> Any:  # noqa: ANN401 - of the frame
         """Send one delivery and return how the broker settled it."""
         self.send(payload, delivery_id, **fields)
         return await self.client.outcome(self.channel, delivery_id, receiver=True)
 
-    def flow(self, **fields: Any) -> None:  # noqa: ANN401
+    def flow(self, **fields: Any) -> None:  # noqa: ANN401 - of the frame
         """Send a Flow for this link."""
         session = {"next_incoming_id": 1, "incoming_window": _WINDOW, "next_outgoing_id": 0}
         session["outgoing_window"] = _WINDOW
@@ -339,7 +339,7 @@ class WireLink:
             channel=self.channel,
         )
 
-    async def confirmed(self, delivery: Delivery) -> Any:  # noqa: ANN401
+    async def confirmed(self, delivery: Delivery) -> Any:  # noqa: ANN401 - of the frame
         """Return the state in which the broker confirmed a settlement."""
         return await self.client.outcome(self.channel, delivery.delivery_id, receiver=False)
 
@@ -355,7 +355,7 @@ class WireLink:
         return channel == self.channel and handle == own
 
 
-def sending(address: object, *, handle: int = 0, **fields: Any) -> Attach:  # noqa: ANN401
+def sending(address: object, *, handle: int = 0, **fields: Any) -> Attach:  # noqa: ANN401 - of the frame
     """Return the Attach of a link that sends."""
     fields.setdefault("name", f"sender-{handle}")
     fields.setdefault("source", Source(address="client"))
@@ -364,7 +364,7 @@ def sending(address: object, *, handle: int = 0, **fields: Any) -> Attach:  # no
     return Attach(handle=handle, role=False, initial_delivery_count=0, **fields)
 
 
-def receiving(address: object, *, handle: int = 1, settled: bool = False, **fields: Any) -> Attach:  # noqa: ANN401
+def receiving(address: object, *, handle: int = 1, settled: bool = False, **fields: Any) -> Attach:  # noqa: ANN401 - of the frame
     """Return the Attach of a link that receives, in peek-lock unless settled."""
     fields.setdefault("name", f"receiver-{handle}")
     fields.setdefault("source", Source(address=address))

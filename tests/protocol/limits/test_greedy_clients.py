@@ -30,7 +30,7 @@ OTHER = "spare"
 async def _until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until something is true."""
     async with asyncio.timeout(WAIT_SECONDS):
-        while not condition():  # noqa: ASYNC110  what is waited for tells nobody
+        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0)
 
 

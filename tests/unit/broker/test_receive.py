@@ -14,6 +14,7 @@ from bendybus.model.ids import SubQueue
 from bendybus.model.outcome import Release
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker
+from bendybus.testing.wire_client import WAIT_SECONDS
 from tests.protocol.messaging.serving import stalled
 from tests.unit.broker.serving_verbs import (
     LOCK_SECONDS,
@@ -35,11 +36,17 @@ async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[LocalBroke
         yield running
 
 
-async def _asked(taker: Receiver, count: int) -> None:
-    """Let a receiver ask, and wait for the answers without taking any."""
-    taker._ask(count)
-    while taker._asking:
-        await asyncio.wait(list(taker._asking.values()))
+async def _cached(taker: Receiver, broker: LocalBroker, count: int) -> int:
+    """Let a receiver lock messages that it does not take, and return how many."""
+    async with stalled(*broker.stores), asyncio.timeout(WAIT_SECONDS):
+        task = asyncio.create_task(taker.receive(count))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+    async with asyncio.timeout(WAIT_SECONDS):
+        while taker._asking:  # a receive that was cancelled leaves what it asked for
+            await asyncio.wait(list(taker._asking.values()))
+    return len(taker._cache)
 
 
 @pytest.mark.spec("R3.1")
@@ -80,9 +87,8 @@ async def test_what_comes_beyond_the_need_serves_the_next_receive(
     queue = broker.queue("parts")
     await send_each(queue, clock, 16, key="k")
     taker = receiver(queue, clock)
-    while not taker._cache:
-        await _asked(taker, 16)
-    cached = len(taker._cache)
+    while not (cached := await _cached(taker, broker, 16)):
+        continue
 
     first = await taker.receive(1)
 
@@ -99,8 +105,7 @@ async def test_closing_gives_back_what_is_cached_uncounted(
     queue = broker.queue(name)
     await send_each(queue, clock, 16)
     taker = receiver(queue, clock)
-    await _asked(taker, 16)
-    cached = len(taker._cache)
+    cached = await _cached(taker, broker, 16)
 
     await taker.close()
 
@@ -134,7 +139,7 @@ async def test_a_receive_and_delete_that_is_cancelled_leaves_no_locks(
     queue = broker.queue("orders")
     await send_each(queue, clock, 3)
     taker = receiver(queue, clock, mode=ReceiveMode.RECEIVE_AND_DELETE)
-    await _asked(taker, 3)
+    assert await _cached(taker, broker, 3) == 3
     async with stalled(broker.stores[0]):
         task = asyncio.create_task(taker.receive(3))
         await asyncio.sleep(0)
@@ -156,7 +161,7 @@ async def test_a_message_cached_until_its_lock_is_nearly_over_is_not_handed_out(
     queue = broker.queue("orders")
     await send_each(queue, clock, 1)
     taker = receiver(queue, clock)
-    await _asked(taker, 1)
+    assert await _cached(taker, broker, 1) == 1
 
     clock.advance(LOCK_SECONDS - 1)
     [message] = await taker.receive(1)

@@ -154,7 +154,7 @@ async def test_an_offline_store_is_passed_over(broker: LocalBroker, clock: Manua
     await send_each(broker.queue("keeping"), clock, 1)
     await broker.stores[0].take_offline("drill")
 
-    await Sweep(broker.stores, broker.catalog.places, clock).sweep_all()
+    await Sweep(broker.catalog, clock).sweep_all()
 
     await broker.stores[0].bring_online()
     assert await _count(broker, "keeping") == 1

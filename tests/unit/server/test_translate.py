@@ -29,7 +29,7 @@ def test_every_refusal_has_a_condition_and_no_condition_is_left_over() -> None:
     assert set(CONDITIONS) == {refusal.code for refusal in every_refusal()}
 
 
-@pytest.mark.parametrize("refusal", sorted(every_refusal(), key=lambda each: each.code))
+@pytest.mark.parametrize("refusal", list(every_refusal()))
 def test_what_can_be_retried_has_a_condition_that_clients_retry(refusal: type[BusError]) -> None:
     retried = {"com.microsoft:server-busy", "com.microsoft:timeout", "amqp:internal-error"}
 
