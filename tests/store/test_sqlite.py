@@ -9,9 +9,13 @@ import apsw
 import pytest
 
 from bendybus.model.ids import QueueNumber
+from bendybus.model.message import Marks
+from bendybus.model.operations import Move, Remove
+from bendybus.store.port import Store
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.store_contract import StoreContract, StoreMaker
+from bendybus.testing.store_contract.subject import DEAD, MAIN, NOON, lock, send
 
 
 class SqliteMaker:
@@ -47,6 +51,11 @@ class SqliteMaker:
             _row(queue, sequence),
         )
 
+    def contents_left(self) -> int:
+        """Count the contents in the file, whoever they belong to."""
+        count: int = self._one("SELECT count(*) FROM body")
+        return count
+
     def _body(self, queue: QueueNumber, sequence: int) -> int:
         body: int = self._one("SELECT body FROM message WHERE id = ?", _row(queue, sequence))
         return body
@@ -67,3 +76,24 @@ class TestSqliteStore(StoreContract):
         maker = SqliteMaker(tmp_path / "store.db")
         yield maker
         await maker.close()
+
+    async def test_no_content_is_left_behind_by_removals(
+        self, store: Store, make_store: SqliteMaker
+    ) -> None:
+        await send(store, b"sent there", queue=DEAD)
+        await send(store, b"moved", b"moved too", b"removed here")
+        [first, second, third] = await lock(store)
+        marks = Marks("why")
+        await store.apply(
+            [
+                Move(MAIN, DEAD, first.lock, marks, is_counted=False),
+                Move(MAIN, DEAD, second.lock, marks, is_counted=False),
+                Remove(MAIN, [third.lock]),
+            ],
+            now=NOON,
+        )
+        [sent, *moved] = await lock(store, queue=DEAD)
+        await store.apply([Remove(DEAD, [sent.lock, moved[0].lock])], now=NOON)
+        assert make_store.contents_left() == 1
+        await store.apply([Remove(DEAD, [moved[1].lock])], now=NOON)
+        assert make_store.contents_left() == 0

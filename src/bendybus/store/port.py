@@ -125,6 +125,10 @@ class MessageStore(Protocol):
         """Return messages whose lock or time to live has ended, the longest due first."""
         ...
 
+    def next_due(self) -> Awaitable[Instant | None]:
+        """Return when `due` will find something, if nothing changes until then; None for never."""
+        ...
+
     def counts(self, queue: QueueNumber) -> Awaitable[QueueCounts]:
         """Count what a queue holds."""
         ...

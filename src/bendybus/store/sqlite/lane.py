@@ -221,8 +221,9 @@ class Lane:
             self._fail(error)
             return
         self.fragments_held = self._database.fragments_held
-        self.openings += 1
         self.state, self.reason, self._is_retried = StoreState.ONLINE, "", False
+        # Last, so that whoever sees the number change finds the store online.
+        self.openings += 1
         _log.info("store %d online", self.number)
 
     def _fail(self, error: Exception) -> None:

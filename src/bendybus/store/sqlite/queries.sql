@@ -121,6 +121,12 @@ SELECT json_group_array(json_array(expires_at, id, 0, delivery_count, marks))
          WHERE expires_at <= ?1 AND locked_until IS NULL AND state = 0
          ORDER BY expires_at LIMIT ?2);
 
+-- name: next_due
+SELECT (SELECT min(locked_until) FROM message INDEXED BY message_locked
+         WHERE locked_until IS NOT NULL),
+       (SELECT min(expires_at) FROM message INDEXED BY message_expiring
+         WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0);
+
 -- name: counts
 SELECT message_count, message_bytes FROM queue WHERE number = ?1;
 

@@ -74,6 +74,13 @@ def due(database: Database, now: Instant, count_max: int) -> list[Due]:
     return despite_damage(database, _EVERY_ROW, lambda: _due(database, now, count_max))
 
 
+def next_due(database: Database) -> Instant | None:
+    """Return when `due` will find something, if nothing changes until then."""
+    row = database.row("next_due")
+    assert row is not None, "a row of two values, always"
+    return min((Instant(instant) for instant in row if instant is not None), default=None)
+
+
 def counts(database: Database, queue: QueueNumber) -> QueueCounts:
     """Count what a queue holds."""
     database.offset(queue)

@@ -84,6 +84,10 @@ class SqliteStore:
         """Return messages whose lock or time to live has ended."""
         return self._lane.submit(lambda db: reading.due(db, now, count_max), is_synced=False)
 
+    def next_due(self) -> "asyncio.Future[Instant | None]":
+        """Return when `due` will find something, if nothing changes until then."""
+        return self._lane.submit(reading.next_due, is_synced=False)
+
     def counts(self, queue: QueueNumber) -> "asyncio.Future[QueueCounts]":
         """Count what a queue holds."""
         return self._lane.submit(lambda db: reading.counts(db, queue), is_synced=False)

@@ -6,14 +6,15 @@ import logging
 import pytest
 
 from bendybus.model.ids import Instant
-from bendybus.model.message import Marks
-from bendybus.model.operations import Guard, Move, Remove, Rewrite, Unlock
+from bendybus.model.message import Marks, Message
+from bendybus.model.operations import Append, Guard, Move, Remove, Rewrite, Unlock
 from bendybus.store.port import Store
 from bendybus.testing.store_contract.subject import (
     DEAD,
     LOCK_MS,
     MAIN,
     NOON,
+    ROOMY,
     StoreMaker,
     StoreSubject,
     contents,
@@ -111,7 +112,8 @@ class DamageContract(StoreSubject):
     async def test_a_damaged_message_is_neither_due_nor_expired(
         self, store: Store, make_store: StoreMaker
     ) -> None:
-        await send(store, b"a")
+        message = Message(b"a", expires_at=Instant(NOON + LOCK_MS))
+        await store.apply([Append(MAIN, [message], ROOMY)], now=NOON)
         [held] = await lock(store)
         make_store.spoil_content(MAIN, held.sequence)
         assert await contents_of(store) == []

@@ -57,6 +57,16 @@ class SwitchingContract(StoreSubject):
         assert await send(store, b"c") == [3]
 
     @promise(9)
+    async def test_every_return_of_a_store_can_be_seen(self, store: Store) -> None:
+        openings = store.openings
+        await store.bring_online()
+        assert store.openings == openings
+        await store.take_offline("a drill")
+        assert store.openings == openings
+        await store.bring_online()
+        assert store.openings == openings + 1
+
+    @promise(9)
     async def test_calls_made_before_going_offline_are_finished(self, store: Store) -> None:
         calls = [asyncio.ensure_future(send(store, b"%d" % n)) for n in range(50)]
         await asyncio.sleep(0)
