@@ -15,7 +15,7 @@ from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Outcome, Release
 
 LOCK_DURATION_MS: Final = 5_000
-DELIVERY_COUNT_MAX: Final = 3
+DELIVERY_COUNT_MAX: Final = 2
 QUEUE: Final = "orders"
 
 
