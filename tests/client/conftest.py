@@ -57,7 +57,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     # Clients sign tokens by the clock on the wall, so virtual time begins there.
     clock = ManualClock(Instant(round(time.time() * 1000)))
     async with (
-        local_broker(tmp_path, QUEUES, clock, stores=4) as broker,
+        local_broker(tmp_path, QUEUES, clock, stores=2) as broker,
         listening(broker, (ROOT_RULE, LISTEN_RULE)) as listener,
     ):
         yield Served(broker, clock, listener.port)

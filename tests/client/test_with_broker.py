@@ -8,6 +8,7 @@ import pytest
 
 from bendybus.client import Message, ReceiveMode, SubQueue
 from bendybus.client.errors import (
+    ArgumentInvalid,
     EntityNotFound,
     InvalidOperation,
     MessageLockLost,
@@ -244,6 +245,19 @@ async def test_of_several_messages_the_refused_ones_are_named_and_the_others_sto
         await sender.send(messages[1])
     await sender.send(messages[0])
     assert await served.count(queue) == 3
+
+
+async def test_a_message_that_amqp_cannot_say_is_refused_and_the_others_are_stored(
+    client: Any, queue: str, served: Served
+) -> None:
+    sender = client.sender(queue)
+    with pytest.raises(PartlyFailed) as failure:
+        await sender.send([Message(b"a"), Message(object()), Message(b"b")])
+    assert failure.value.done == [0, 2]
+    assert isinstance(failure.value.refused[1], ArgumentInvalid)
+    with pytest.raises(ArgumentInvalid, match="object has no AMQP encoding"):
+        await sender.send_batch([Message(b"a"), Message(object())])
+    assert await served.count(queue) == 2
 
 
 async def test_an_entity_that_is_not_there_is_not_found(client: Any) -> None:

@@ -26,6 +26,8 @@ MessageId: TypeAlias = str | bytes | uuid.UUID | int
 
 _TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF
 _TOKEN_SIZE: Final = 16
+_NO_TEXTS: Final = (None,) * 5
+_NO_OTHERS: Final = (None,) * 2
 _TIME_TO_LIVE: Final = 2
 _DELIVERY_COUNT: Final = 4
 
@@ -68,16 +70,11 @@ class Message:
 
     def encode(self) -> bytes:
         """Return the message as it is sent. Raises `EncodeError` for a value AMQP does not have."""
-        properties = self._properties()
-        if len(properties) == 1 and type(self.message_id) is str:
-            encoded_properties = encode_id_alone(self.message_id)
-        else:
-            encoded_properties = None
         return b"".join(
             (
                 self._header(),
                 self.routing_annotations(is_schedule_included=True),
-                encoded_properties or encode_section(SectionCode.PROPERTIES, properties),
+                self._properties(),
                 self._application_properties(),
                 encode_body(self.body),
             )
@@ -92,6 +89,8 @@ class Message:
 
     def routing_annotations(self, *, is_schedule_included: bool = False) -> bytes:
         """Return the annotations section; empty bytes if there is nothing to say in it."""
+        if self.partition_key is None and self.scheduled_time is None:
+            return b""
         annotations: dict[object, object] = {}
         if self.partition_key is not None:
             annotations[Symbol("x-opt-partition-key")] = self.partition_key
@@ -114,7 +113,13 @@ class Message:
         properties = dict(self.application_properties)
         return encode_section(SectionCode.APPLICATION_PROPERTIES, properties)
 
-    def _properties(self) -> list[object]:
+    def _properties(self) -> bytes:
+        texts = (self.to, self.subject, self.reply_to, self.session_id, self.reply_to_session_id)
+        others = (self.correlation_id, self.content_type)
+        if texts == _NO_TEXTS and others == _NO_OTHERS and type(self.message_id) is str:
+            encoded = encode_id_alone(self.message_id)
+            if encoded is not None:
+                return encoded
         fields: list[object] = [
             id_value(self.message_id),
             None,
@@ -132,7 +137,7 @@ class Message:
         ]
         while fields[-1] is None and len(fields) > 1:
             fields.pop()
-        return fields
+        return encode_section(SectionCode.PROPERTIES, fields)
 
 
 class ReceivedMessage:

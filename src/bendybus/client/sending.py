@@ -1,13 +1,13 @@
 """send: hand messages over and wait until the broker has taken every one of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bendybus.client.answers import Answers
 from bendybus.client.connecting import Connector
 from bendybus.client.connection import Connection
 from bendybus.client.encoded_message import BATCH_FORMAT, encode_batch
-from bendybus.client.errors import ClientClosed, ClientError
+from bendybus.client.errors import ArgumentInvalid, ClientClosed, ClientError
 from bendybus.client.managing import ManagedEntity
 from bendybus.client.message import Message
 from bendybus.client.sending_end import SendingEnd
@@ -32,8 +32,9 @@ class Sending:
         self, messages: Sequence[Message], deadline: float, transaction: Transacting | None = None
     ) -> Step[None]:
         """Send messages side by side. Raises if any was not taken, saying which."""
-        payloads = [message.encode() for message in messages]
-        yield from self._deliver(payloads, 0, deadline, transaction)
+        # Made one by one, so that the broker works on the first while the last are encoded.
+        payloads = (_payload(message) for message in messages)
+        yield from self._deliver(payloads, Answers(len(messages)), 0, deadline, transaction)
 
     def send_batch(
         self, messages: Sequence[Message], deadline: float, transaction: Transacting | None = None
@@ -41,8 +42,13 @@ class Sending:
         """Send messages as one delivery, which is taken as a whole or not at all."""
         if not messages:
             return
-        payload = encode_batch([each.encode() for each in messages], messages[0].envelope())
-        yield from self._deliver([payload], BATCH_FORMAT, deadline, transaction)
+        parts = [_payload(message) for message in messages]
+        encoded = [part for part in parts if isinstance(part, bytes)]
+        for part in parts:
+            if isinstance(part, ClientError):
+                raise part
+        payload = encode_batch(encoded, messages[0].envelope())
+        yield from self._deliver([payload], Answers(1), BATCH_FORMAT, deadline, transaction)
 
     def attached(self, deadline: float) -> Step[SendingEnd]:
         """Return a link that is open."""
@@ -71,12 +77,12 @@ class Sending:
 
     def _deliver(
         self,
-        payloads: list[bytes],
+        payloads: Iterable[bytes | ClientError],
+        answers: Answers,
         message_format: int,
         deadline: float,
         transaction: Transacting | None,
     ) -> Step[None]:
-        answers = Answers(len(payloads))
         failure: ClientError | None = None
         try:
             end = yield from self.attached(deadline)
@@ -90,9 +96,17 @@ class Sending:
         answers.raise_failures(failure, is_send=True)
 
 
+def _payload(message: Message) -> bytes | ClientError:
+    """Return a message as it is sent, or why it cannot be."""
+    try:
+        return message.encode()
+    except ValueError as error:
+        return ArgumentInvalid(f"The message cannot be sent: {error}.")
+
+
 def _send_all(
     end: SendingEnd,
-    payloads: list[bytes],
+    payloads: Iterable[bytes | ClientError],
     answers: Answers,
     message_format: int,
     state: object,
@@ -101,6 +115,9 @@ def _send_all(
     """Send as fast as the broker gives credit; do not wait for its answers meanwhile."""
     unflushed = 0
     for index, payload in enumerate(payloads):
+        if isinstance(payload, ClientError):
+            answers.note(index, payload)
+            continue
         while not end.send(payload, answers, index, state=state, message_format=message_format):
             yield from wait_for(
                 lambda: end.link.sendable() > 0, end.check, deadline, "Credit from the broker"
