@@ -73,7 +73,7 @@ async def run_broker(
             if settings.namespace.topics:
                 _log.warning("topics are not served by this version")
             async with (
-                _sweeping(stores, catalog, clock) as sweeping,
+                _sweeping(catalog, clock) as sweeping,
                 _serving(settings, stores, catalog, clock) as ports,
             ):
                 announce(ports)
@@ -115,11 +115,9 @@ async def _serving(
 
 
 @asynccontextmanager
-async def _sweeping(
-    stores: Sequence[Store], catalog: Catalog, clock: Clock
-) -> AsyncIterator[asyncio.Task[None]]:
+async def _sweeping(catalog: Catalog, clock: Clock) -> AsyncIterator[asyncio.Task[None]]:
     """Deal with what is due, beside the traffic."""
-    task = asyncio.create_task(Sweep(stores, catalog.places, clock).run(), name="sweep")
+    task = asyncio.create_task(Sweep(catalog, clock).run(), name="sweep")
     try:
         yield task
     finally:

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
+from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Timetable
 from bendybus.model.entity import Queue, QueueProperties, check_partitioning_unchanged, name_key
 from bendybus.model.errors import EntityNotFound, InvalidOperation, StartRefused
 from bendybus.model.ids import EntityNumber, FragmentIndex, QueueNumber, StoreNumber, SubQueue
@@ -22,6 +22,7 @@ class Catalog:
         self.namespace = namespace
         # For each store: which sub-queue of which entity a queue number of it means.
         self.places: list[dict[QueueNumber, tuple[ServedSubQueue, Source]]] = [{} for _ in stores]
+        self.timetables = [Timetable() for _ in stores]
         self._records: dict[EntityNumber, EntityRecord] = {}
         self._queues: dict[str, ServedQueue] = {}
 
@@ -111,7 +112,12 @@ class Catalog:
         for fragment, place in enumerate(record.places):
             for sub_queue in SubQueue:
                 number = place.queue(sub_queue)
-                source = Source(self.stores[place.store], number, FragmentIndex(fragment))
+                source = Source(
+                    self.stores[place.store],
+                    self.timetables[place.store],
+                    number,
+                    FragmentIndex(fragment),
+                )
                 served.place(sub_queue, source)
                 self.places[place.store][number] = served.sub_queues[sub_queue], source
         self._queues[name_key(record.queue.name)] = served

@@ -131,6 +131,7 @@ class Receiver:
         now = self._clock.now()
         locked_until = Instant(now + self.sub_queue.queue.lock_duration_ms)
         nonce = secrets.randbits(NONCE_BITS)
+        source.timetable.note(locked_until)
         request = Acquire(source.number, count, ACQUIRE_BYTES_MAX, locked_until, nonce)
         try:
             messages = await source.store.acquire(request, now=now)

@@ -82,14 +82,14 @@ async def send(
     if queue.properties.status is not EntityStatus.ACTIVE:
         check_open_for_send(queue)
     now = clock.now()
-    set_expiry(queue, messages, now)
+    soonest = set_expiry(queue, messages, now)
     if fragment is not None:
-        await _append(queue, queue.main.sources[fragment], messages, now)
+        await _append(queue, queue.main.sources[fragment], messages, now, soonest)
         return
     refusal: StoreUnavailable | QuotaExceeded | None = None
     for source in queue.rotation():
         try:
-            await _append(queue, source, messages, now)
+            await _append(queue, source, messages, now, soonest)
         except (StoreUnavailable, QuotaExceeded) as error:
             refusal = error
         else:
@@ -98,23 +98,38 @@ async def send(
     raise refusal
 
 
-def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> None:
-    """Set when each message expires: after its own time to live or the queue's, the shorter."""
+def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> Instant | None:
+    """Set when each message expires: after its own time to live or the queue's, the shorter.
+
+    Returns the first of these instants, if there is any.
+    """
     default = queue.time_to_live_ms
+    soonest: Instant | None = None
     for message in messages:
         own = message.time_to_live_ms
         if own is not None:
             message.expires_at = Instant(now + (own if default is None else min(own, default)))
         elif default is not None:
             message.expires_at = Instant(now + default)
+        else:
+            continue
+        if soonest is None or message.expires_at < soonest:
+            soonest = message.expires_at
+    return soonest
 
 
 async def _append(
-    queue: ServedQueue, source: Source, messages: Sequence[Message], now: Instant
+    queue: ServedQueue,
+    source: Source,
+    messages: Sequence[Message],
+    now: Instant,
+    soonest: Instant | None,
 ) -> None:
     if not source.store.is_online:
         raise queue.unavailable(source)
     operation = Append(source.number, messages, queue.fragment_bytes_max)
+    if soonest is not None:
+        source.timetable.note(soonest)
     try:
         await source.store.apply([operation], now=now)
     except QuotaExceeded as error:

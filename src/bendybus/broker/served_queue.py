@@ -6,11 +6,34 @@ from typing import Final
 from bendybus.broker.waiting import Waiting
 from bendybus.model.entity import Queue
 from bendybus.model.errors import StoreUnavailable
-from bendybus.model.ids import EntityNumber, FragmentIndex, QueueNumber, SubQueue, fragment_of
+from bendybus.model.ids import (
+    EntityNumber,
+    FragmentIndex,
+    Instant,
+    QueueNumber,
+    SubQueue,
+    fragment_of,
+)
 from bendybus.model.settlement import DeliveryPolicy
 from bendybus.store.port import EntityRecord, Store
 
 _MEGABYTE: Final = 1024 * 1024
+
+
+class Timetable:
+    """When something of a store is due next, as far as this broker knows.
+
+    A hint like the others: the sweep that finds nothing asks the store and corrects it.
+    """
+
+    __slots__ = ("next_due",)
+
+    def __init__(self) -> None:
+        self.next_due = Instant(0)
+
+    def note(self, instant: Instant) -> None:
+        """Note a lock or a time to live that ends then."""
+        self.next_due = min(self.next_due, instant)
 
 
 class Source:
@@ -21,10 +44,13 @@ class Source:
     is pointless. It is a hint and lives in memory only.
     """
 
-    __slots__ = ("additions", "empty_at", "fragment", "number", "store")
+    __slots__ = ("additions", "empty_at", "fragment", "number", "store", "timetable")
 
-    def __init__(self, store: Store, number: QueueNumber, fragment: FragmentIndex) -> None:
+    def __init__(
+        self, store: Store, timetable: Timetable, number: QueueNumber, fragment: FragmentIndex
+    ) -> None:
         self.store = store
+        self.timetable = timetable
         self.number = number
         self.fragment = fragment
         self.additions = 0

@@ -54,6 +54,7 @@ async def renew(sub_queue: ServedSubQueue, locks: Sequence[Lock], clock: Clock) 
     for source, held in groups.items():
         if not source.store.is_online:
             raise sub_queue.queue.unavailable(source)
+        source.timetable.note(locked_until)
         [lost] = await source.store.apply([Renew(source.number, held, locked_until)], now=now)
         if lost:
             raise MessageLockLost(LOCK_LOST)

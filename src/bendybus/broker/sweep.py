@@ -5,10 +5,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import BusError
-from bendybus.model.ids import QueueNumber, SubQueue
+from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.operations import Operation, Unlock
 from bendybus.model.settlement import operation_for_due
 from bendybus.store.port import Due, Store
@@ -16,6 +17,9 @@ from bendybus.store.port import Due, Store
 SWEEP_SECONDS: Final = 0.25
 # What one store is told in one turn; the next turn follows at once when there is more.
 SWEEP_COUNT_MAX: Final = 500
+# A store is looked at now and then even if nothing is known to be due there.
+LOOK_AGAIN_MS: Final = 30_000
+FOREVER: Final = Instant(2**63 - 1)
 
 # The place of every queue that a store holds.
 Places = Mapping[QueueNumber, tuple[ServedSubQueue, Source]]
@@ -26,10 +30,12 @@ _log = logging.getLogger(__name__)
 class Sweep:
     """Deals with what is due, store by store, in bounded turns."""
 
-    def __init__(self, stores: Sequence[Store], places: Sequence[Places], clock: Clock) -> None:
-        self._stores = stores
-        self._places = places
+    def __init__(self, catalog: Catalog, clock: Clock) -> None:
+        stores = self._stores = catalog.stores
+        self._places: Sequence[Places] = catalog.places
+        self._timetables = catalog.timetables
         self._clock = clock
+        self._looked_at = [0] * len(stores)
         self._openings = [store.openings for store in stores]
 
     async def run(self) -> None:
@@ -50,10 +56,20 @@ class Sweep:
             self._openings[at] = store.openings
             for sub_queue, source in places.values():
                 sub_queue.note_added(source, len(sub_queue.sources))
+        now, timetable = self._clock.now(), self._timetables[at]
+        if now < timetable.next_due and now - self._looked_at[at] < LOOK_AGAIN_MS:
+            return
+        self._looked_at[at] = now
+        # What is noted from here on counts, and so does what the store says afterwards.
+        timetable.next_due = FOREVER
         try:
             while await sweep_once(store, places, self._clock) == SWEEP_COUNT_MAX:
                 continue
+            next_due = await store.next_due()
+            if next_due is not None:
+                timetable.note(next_due)
         except BusError as error:
+            timetable.note(now)
             _log.warning("sweeping store %d was cut short: %s", at, error)
 
 

@@ -46,7 +46,7 @@ async def local_broker(
         catalog = Catalog(opened, "sbemulatorns")
         await catalog.load()
         await catalog.declare(queues)
-        yield LocalBroker(opened, catalog, Sweep(opened, catalog.places, clock), clock)
+        yield LocalBroker(opened, catalog, Sweep(catalog, clock), clock)
     finally:
         for store in opened:
             await store.close()
