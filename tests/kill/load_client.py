@@ -119,7 +119,8 @@ class Link(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         del error
         self.forget()
-        self._lost.set_result(None)
+        if not self._lost.cancelled():
+            self._lost.set_result(None)
 
     def _flush(self) -> None:
         if not self._transport.is_closing():

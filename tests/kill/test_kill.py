@@ -29,8 +29,9 @@ QUEUES: Final = ("conventional", "partitioned")
 # How many entries of the log pass, at most, between a start and the next kill.
 ENTRIES_PER_LIFE_MAX: Final = 4000
 LIFE_SECONDS_MAX: Final = 60
-DRAIN_SECONDS_MAX: Final = 60
-POLL_SECONDS: Final = 0.05
+# How long nothing may come back while something is there: several times what a lock lasts.
+STALL_SECONDS_MAX: Final = 30
+POLL_SECONDS: Final = 0.1
 
 
 class Logbook:
@@ -38,11 +39,14 @@ class Logbook:
 
     def __init__(self) -> None:
         self.logs: dict[str, list[Entry]] = {queue: [] for queue in QUEUES}
+        self.completed: dict[str, set[int]] = {queue: set() for queue in QUEUES}
         self._entries_left = 0
         self._action: Callable[[], None] | None = None
 
     def write(self, queue: str, entry: Entry) -> None:
         self.logs[queue].append(entry)
+        if isinstance(entry, Completed):
+            self.completed[queue].add(entry.sequence)
         self._entries_left -= 1
         if self._entries_left <= 0 and self._action is not None:
             action, self._action = self._action, None
@@ -51,9 +55,6 @@ class Logbook:
     def act_after(self, entries: int, action: Callable[[], None]) -> None:
         """Call `action` in the midst of the so-manieth entry from now."""
         self._entries_left, self._action = entries, action
-
-    def completed(self, queue: str) -> set[int]:
-        return {entry.sequence for entry in self.logs[queue] if isinstance(entry, Completed)}
 
 
 class Load:
@@ -139,10 +140,16 @@ async def kill_at_some_entry(broker: BrokerProcess, book: Logbook, entries: int)
 
 async def drained(book: Logbook, held: dict[str, list[Left]]) -> None:
     """Wait until all that was there has been completed; locks of the dead end meanwhile."""
-    missing = {queue: {entry.sequence for entry in entries} for queue, entries in held.items()}
-    async with asyncio.timeout(DRAIN_SECONDS_MAX):
-        while any(missing[queue] - book.completed(queue) for queue in QUEUES):  # noqa: ASYNC110 - the log is no event
-            await asyncio.sleep(POLL_SECONDS)
+    waiting = {queue: {entry.sequence for entry in left} for queue, left in held.items()}
+    missing, deadline = waiting, 0.0
+    while any(missing.values()):
+        before = missing
+        missing = {queue: waiting[queue] - book.completed[queue] for queue in QUEUES}
+        now = asyncio.get_running_loop().time()
+        if missing != before or not deadline:
+            deadline = now + STALL_SECONDS_MAX
+        assert now < deadline, f"do not come back: {missing}"
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def check_that_it_was_hard(log: list[Entry]) -> None:
