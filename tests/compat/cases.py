@@ -27,6 +27,11 @@ class Case:
         return f"{self.client}-{self.kind}-{self.scenario}"
 
     @property
+    def client_version(self) -> str:
+        """The version of the client, which the program that runs it must find."""
+        return self.client.rpartition("-")[2]
+
+    @property
     def queue(self) -> str:
         """The queue that this case has to itself; also the name under which it is reported."""
         return f"{self.scenario}.{self.kind}"

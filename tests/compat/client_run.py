@@ -38,6 +38,7 @@ class ClientRun:
         self._has_ended = False
         self._deadline = time.monotonic() + RUN_SECONDS_MAX
         order = {
+            "version": cases[0].client_version,
             "connectionString": connection_string,
             "cases": [
                 {"scenario": case.scenario, "queue": case.queue, "kind": case.kind}

@@ -37,9 +37,16 @@ async function runCase({ scenario, queue, kind }, connectionString) {
   process.stdout.write(JSON.stringify({ queue, error }) + "\n");
 }
 
+async function assertVersion(expected) {
+  const path = new URL("node_modules/@azure/service-bus/package.json", import.meta.url);
+  const { version } = JSON.parse(await readFile(path, "utf-8"));
+  if (version !== expected) throw new Error(`found version ${version}; run scripts/setup-tests`);
+}
+
 async function main() {
+  const { version, cases, connectionString } = JSON.parse(process.env.BENDYBUS_COMPAT_ORDER);
+  await assertVersion(version);
   await assertListIsComplete();
-  const { cases, connectionString } = JSON.parse(process.env.BENDYBUS_COMPAT_ORDER);
   const work = async (waiting) => {
     while (waiting.length > 0) await runCase(waiting.shift(), connectionString);
   };

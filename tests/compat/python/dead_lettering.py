@@ -76,8 +76,8 @@ def an_expired_message_is_dropped_by_default(bus: Bus) -> None:
 
 @scenario(DeadLetteringOnMessageExpiration=True, LockDuration="PT5S")
 def a_message_does_not_expire_while_it_is_locked(bus: Bus) -> None:
-    bus.send(ServiceBusMessage(b"held", time_to_live=timedelta(seconds=3)))
     with bus.receiver() as receiver, bus.dead_letters() as dead_letters:
+        bus.send(ServiceBusMessage(b"held", time_to_live=timedelta(seconds=3)))
         [held] = receive(receiver, 1)
         assert gets_nothing(dead_letters, 3.5)
         receiver.complete_message(held)

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import azure.servicebus
+
 from bendybus.testing.broker_process import broker_process
 from tests.compat.cases import PARTITIONED, declaration, write_queues
 from tests.compat.python.scenario import Bus
@@ -33,6 +35,8 @@ _PRINTING: Final = threading.Lock()
 def main() -> None:
     """Run the cases of the order, and report each when it has ended."""
     order = json.loads(os.environ["BENDYBUS_COMPAT_ORDER"])
+    found = azure.servicebus.__version__
+    assert found == order["version"], f"found version {found}; run scripts/setup-tests"
     with ThreadPoolExecutor(SIDE_BY_SIDE) as many, ThreadPoolExecutor(OWN_BROKERS_MAX) as few:
         for case in order["cases"]:
             pool = few if SCENARIOS[case["scenario"]].has_own_broker else many
