@@ -112,6 +112,9 @@ class ScriptedBroker:
                 pass
 
     def _attach(self, link: AmqpLink, attach: Attach) -> None:
+        if attach.source is None:
+            # The client refuses a link that a test asked it for.
+            return
         self.attaches.append(attach)
         address = address_of(attach)
         self.links[address] = link

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from bendybus import client as package
 from bendybus.amqp.outcomes import Declare, Discharge
+from bendybus.amqp.values import AmqpArray, Long, Timestamp
 from bendybus.client import AsyncClient, Client, Message
 from bendybus.client.errors import ClientClosed, ConnectionLost
 from tests.client.both_shells import client_of, until
@@ -78,6 +80,50 @@ async def test_a_session_is_accepted_and_closed_by_either_client(shell: str) -> 
             assert receiver.session_id == "s1"
             await receiver.close()
         assert len(server.brokers[0].detached) == 1
+
+
+async def test_more_than_the_socket_takes_at_once_is_sent_whole(shell: str) -> None:
+    async with (
+        serving_script() as server,
+        client_of(shell, server.connection_string()) as client,
+    ):
+        await client.sender("orders").send([Message(bytes(250_000))] * 80)
+        assert len(server.brokers[0].messages) == 80
+
+
+async def test_every_operation_by_request_reaches_the_broker(shell: str) -> None:
+    at = Timestamp(1_000)
+    answers: dict[str, object] = {
+        "schedule-message": {"sequence-numbers": AmqpArray(Long, (Long(7),))},
+        "cancel-scheduled-message": None,
+        "receive-by-sequence-number": {"messages": []},
+        "renew-session-lock": {"expiration": at},
+        "get-session-state": {"session-state": b"half-way"},
+        "set-session-state": None,
+        "get-message-sessions": {"sessions-ids": AmqpArray(str, ("s1",))},
+    }
+
+    def managed() -> ScriptedBroker:
+        broker = ScriptedBroker()
+        for name, body in answers.items():
+            broker.operations[name] = lambda _, body=body: (200, body)  # type: ignore[misc]  # a default is no argument
+        return broker
+
+    async with (
+        serving_script(managed) as server,
+        client_of(shell, server.connection_string()) as client,
+    ):
+        sender, receiver = client.sender("orders"), client.receiver("orders")
+        session = await client.accept_session("orders", "s1", timeout=SOON)
+        assert await sender.schedule(Message(b"a", scheduled_time=datetime.now(UTC))) == [7]
+        await sender.cancel_scheduled([7])
+        assert await receiver.receive_deferred([7]) == []
+        assert await session.renew_session_lock() == session.locked_until
+        assert await session.state() == b"half-way"
+        await session.set_state(None)
+        assert await client.sessions("orders") == ["s1"]
+        await sender.close()
+        assert [name for name, _ in server.brokers[0].requests] == list(answers)
 
 
 async def test_tls_is_spoken_unless_the_development_flag_is_set(shell: str) -> None:

@@ -9,6 +9,7 @@ import uuid
 from datetime import datetime
 from typing import Any, Final, cast
 
+from bendybus.amqp.conditions import UNAUTHORIZED_ACCESS
 from bendybus.amqp.connection import AmqpConnection
 from bendybus.amqp.connection_settings import ConnectionSettings, Role
 from bendybus.amqp.deliveries import select_range
@@ -30,7 +31,14 @@ from bendybus.amqp.outcomes import AmqpError
 from bendybus.amqp.session import AmqpLink, LinkRole
 from bendybus.amqp.terminus import Coordinator, Source, Target
 from bendybus.client.endpoint import Endpoint
-from bendybus.client.errors import ClientError, ConnectionLost, LinkLost, MessageTooLarge, error_of
+from bendybus.client.errors import (
+    ClientError,
+    ConnectionLost,
+    LinkLost,
+    MessageTooLarge,
+    Unauthorized,
+    error_of,
+)
 from bendybus.client.link_end import LinkEnd
 from bendybus.client.receiving_end import ReceivingEnd, Settling
 from bendybus.client.request_pair import RequestPair, ResponseEnd
@@ -240,16 +248,12 @@ class Connection:
                 end = self._ends.get(event.link)
                 if end is not None:
                     self.detach(end, MessageTooLarge(text))
-            case CloseReceived():
-                self._amqp.close()
-                self._fail(_ending(event.error))
-            case EndReceived():
+            case CloseReceived() | EndReceived():
                 self._amqp.close()
                 self._fail(_ending(event.error))
             case SessionFailed() | ConnectionFailed():
                 self._amqp.close()
-                error = AmqpError(event.condition, event.description)
-                self._fail(error_of(error, ConnectionLost))
+                self._fail(_fault(event.condition, event.description))
             case _:
                 pass
 
@@ -281,3 +285,10 @@ def _ending(error: AmqpError | None) -> ClientError:
     return ConnectionLost(
         f"The broker ended the connection: {said.description}", condition=said.condition
     )
+
+
+def _fault(condition: str, description: str) -> ClientError:
+    """Return what the engine found wrong; only a refusal to let us in is there to stay."""
+    if condition == UNAUTHORIZED_ACCESS:
+        return Unauthorized(description, condition=condition)
+    return ConnectionLost(f"The connection failed: {description}.", condition=condition)
