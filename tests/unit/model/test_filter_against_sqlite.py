@@ -93,9 +93,9 @@ texts = st.recursive(
 
 
 def like(operand: Both, negation: str, pattern: str, escape: str | None) -> Both:
-    """A pattern in which the escape character, if any, is never the last."""
+    """A pattern in which the escape character, if any, is never the last; it is never a b."""
     if escape is not None and pattern.endswith(escape):
-        pattern += "a"
+        pattern += "b"
     condition = join(f"{{}} {negation}LIKE {{}}", operand, quoted(pattern))
     return condition if escape is None else join("{} ESCAPE {}", condition, quoted(escape))
 

@@ -214,6 +214,8 @@ CHOICES = [
     ("quantity + 1 IN (12, 6 + 7)", T),
     ("id IN (other_id, id)", T),
     ("list IN (list)", F),
+    ("list IN ('a')", F),
+    ("quantity IN ('a', 'b')", F),
     ("sys.Label IN ('order.created')", T),
 ]
 PATTERNS = [
