@@ -74,13 +74,27 @@ export async function asking_for_more_than_there_is_drains_and_goes_on(bus) {
   const first = await receiver.receiveMessages(10, { maxWaitTimeInMs: 20_000 });
   assert.ok(Date.now() - begin < 10_000, "what is there comes without the whole wait");
   assert.deepEqual(bodies(first), bodies(numbered(3)));
-  await assertNothingComes(receiver);
+  for (const message of first) await receiver.completeMessage(message);
+  await assertDrainIsAnswered(receiver);
   await sender.sendMessages({ body: "later" });
-  const [later] = await receive(receiver, 1);
+  const [later] = await receiveAll(receiver, 1);
   assert.equal(later.body, "later");
-  for (const message of [...first, later]) await receiver.completeMessage(message);
   assert.equal(later.deliveryCount, 0);
   await assertEmpty(bus);
+}
+
+/**
+ * The client gives up a link whose drain is not answered within 200 ms. On a busy machine that may
+ * happen to a good broker, so one answer in time is enough.
+ */
+async function assertDrainIsAnswered(receiver) {
+  for (let tries = 0; tries < 5; tries++) {
+    await assertNothingComes(receiver, 300);
+    const link = receiver._batchingReceiver.link;
+    await assertNothingComes(receiver, 300);
+    if (link !== undefined && receiver._batchingReceiver.link === link) return;
+  }
+  assert.fail("no drain was answered");
 }
 
 export async function an_empty_queue_answers_nothing_after_the_wait(bus) {
