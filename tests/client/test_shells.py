@@ -12,8 +12,8 @@ import pytest
 from bendybus import client as package
 from bendybus.amqp.outcomes import Declare, Discharge
 from bendybus.amqp.values import AmqpArray, Long, Timestamp
-from bendybus.client import AsyncClient, Client, Message
-from bendybus.client.errors import ClientClosed, ConnectionLost
+from bendybus.client import AsyncClient, Client, Message, async_io, blocking_io
+from bendybus.client.errors import ClientClosed, ConnectionLost, PartlyFailed
 from tests.client.both_shells import client_of, until
 from tests.client.scripted_broker import TRANSACTION_ID, ScriptedBroker
 from tests.client.scripted_server import serving_script
@@ -73,6 +73,32 @@ async def test_every_outcome_can_be_part_of_a_transaction(shell: str, name: str)
         assert server.brokers[0].transactions[-1] == COMMIT
 
 
+async def test_senders_and_receivers_are_closed_by_their_blocks() -> None:
+    async with serving_script(stocked) as server:
+        text = server.connection_string()
+        async with AsyncClient.from_connection_string(text) as client:
+            async with client.sender("orders") as sender, client.receiver("orders") as receiver:
+                await sender.send(Message(b"out"))
+                async for message in receiver:
+                    await receiver.defer(message)
+                    break
+        await asyncio.to_thread(use_in_blocks, text)
+        assert [len(broker.detached) for broker in server.brokers] == [2, 2]
+        assert [len(broker.settlements) for broker in server.brokers] == [1, 1]
+
+
+def use_in_blocks(connection_string: str) -> None:
+    with (
+        Client.from_connection_string(connection_string) as client,
+        client.sender("orders") as sender,
+        client.receiver("orders") as receiver,
+    ):
+        sender.send(Message(b"out"))
+        for message in receiver:
+            receiver.defer(message)
+            break
+
+
 async def test_a_session_is_accepted_and_closed_by_either_client(shell: str) -> None:
     async with serving_script() as server:
         async with client_of(shell, server.connection_string()) as client:
@@ -89,6 +115,25 @@ async def test_more_than_the_socket_takes_at_once_is_sent_whole(shell: str) -> N
     ):
         await client.sender("orders").send([Message(bytes(250_000))] * 80)
         assert len(server.brokers[0].messages) == 80
+
+
+async def test_a_broker_that_does_not_read_is_given_up(
+    shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking_io, "STALLED_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(async_io, "STALLED_SECONDS_MAX", 0.2)
+    async with (
+        serving_script() as server,
+        client_of(shell, server.connection_string()) as client,
+    ):
+        sender = client.sender("orders")
+        await sender.send(Message(b"a"))
+        for transport in server.transports:
+            transport.pause_reading()
+        with pytest.raises(PartlyFailed, match="read nothing for") as failure:
+            await sender.send([Message(bytes(250_000))] * 80)
+        assert failure.value.is_retryable
+        assert not failure.value.done
 
 
 async def test_every_operation_by_request_reaches_the_broker(shell: str) -> None:

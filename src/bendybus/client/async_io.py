@@ -2,13 +2,16 @@
 
 import asyncio
 import time
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from bendybus.client.connecting import Connector
 from bendybus.client.connection import Connection
 from bendybus.client.steps import Connect, Flush, Instruction, Step, Wait
 
 T = TypeVar("T")
+
+STALLED_SECONDS_MAX: Final = 30.0
+"""A broker that reads nothing for so long while we have something to say is given up."""
 
 
 class AsyncIo:
@@ -84,7 +87,9 @@ class AsyncIo:
         self._look_if_changed()
         wire = self._wire
         if wire is not None and wire.room is not None:
-            await asyncio.wait([wire.room])
+            _, waiting = await asyncio.wait([wire.room], timeout=STALLED_SECONDS_MAX)
+            if waiting:
+                wire.give_up(f"the broker read nothing for {STALLED_SECONDS_MAX:.0f} seconds")
 
     async def _connect(self, connect: Connect) -> None:
         self.close()
@@ -135,6 +140,12 @@ class _Wire(asyncio.Protocol):
         """Close the transport once what was written is gone."""
         if self._transport is not None:
             self._transport.close()
+
+    def give_up(self, reason: str) -> None:
+        """Drop the transport and what waits in it."""
+        self._connection.lose(reason)
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have the methods without being of the class.

@@ -33,8 +33,8 @@ T = TypeVar("T")
 class _Caller:
     """Runs the steps of one client within the time that a call may take."""
 
-    def __init__(self, connector: Connector, timeout: float) -> None:
-        self.io = BlockingIo(connector)
+    def __init__(self, timeout: float) -> None:
+        self.io = BlockingIo()
         self.timeout = timeout
 
     def run(self, step: Step[T]) -> T:
@@ -281,7 +281,7 @@ class Client:
 
     def __init__(self, connector: Connector, *, timeout: float = TIMEOUT_SECONDS) -> None:
         self._connector = connector
-        self._caller = _Caller(connector, timeout)
+        self._caller = _Caller(timeout)
 
     @classmethod
     def from_connection_string(

@@ -6,13 +6,14 @@ import ssl
 import time
 from typing import Final, TypeVar
 
-from bendybus.client.connecting import Connector
 from bendybus.client.connection import Connection
 from bendybus.client.steps import Connect, Flush, Instruction, Step, Wait
 
 T = TypeVar("T")
 
 LOOK_SECONDS_MAX: Final = 60.0
+STALLED_SECONDS_MAX: Final = 30.0
+"""A broker that reads nothing for so long while we have something to say is given up."""
 _READ_BYTES: Final = 256 * 1024
 _READ_OR_WRITE: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -25,8 +26,7 @@ class BlockingIo:
     sides wait for ever.
     """
 
-    def __init__(self, connector: Connector) -> None:
-        self._connector = connector
+    def __init__(self) -> None:
         self._connection: Connection | None = None
         self._socket: socket.socket | None = None
         self._selector = selectors.DefaultSelector()
@@ -53,16 +53,15 @@ class BlockingIo:
             self._write()
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the socket, for good."""
+        self._hang_up()
+        self._selector.close()
+
+    def _hang_up(self) -> None:
         if self._socket is not None:
             self._selector.unregister(self._socket)
             self._socket.close()
             self._socket = None
-
-    def end(self) -> None:
-        """Close for good."""
-        self.close()
-        self._selector.close()
 
     def _perform(self, instruction: Instruction) -> OSError | None:
         match instruction:
@@ -78,7 +77,7 @@ class BlockingIo:
         return None
 
     def _connect(self, connect: Connect) -> None:
-        self.close()
+        self._hang_up()
         endpoint = connect.connection.endpoint
         left = connect.until - self.now()
         if left <= 0:
@@ -106,7 +105,7 @@ class BlockingIo:
             return
         self._write()
         if not connection.is_usable():
-            self.close()
+            self._hang_up()
             return
         tick_ms = connection.next_tick_ms(_milliseconds())
         longest = min(timeout, LOOK_SECONDS_MAX if tick_ms is None else tick_ms / 1000)
@@ -115,7 +114,7 @@ class BlockingIo:
         connection.tick(_milliseconds())
         self._write()
         if not connection.is_usable():
-            self.close()
+            self._hang_up()
 
     def _write(self) -> None:
         """Write all there is to write, reading whenever the socket takes nothing."""
@@ -139,13 +138,12 @@ class BlockingIo:
     def _await_room(self, opened: socket.socket, *, is_reading: bool) -> None:
         wanted = selectors.EVENT_READ if is_reading else _READ_OR_WRITE
         self._selector.modify(opened, wanted)
-        try:
-            for _, happened in self._selector.select():
-                if happened & selectors.EVENT_READ and not is_reading:
-                    self._read()
-        finally:
-            if self._socket is not None:
-                self._selector.modify(opened, selectors.EVENT_READ)
+        ready = self._selector.select(STALLED_SECONDS_MAX)
+        self._selector.modify(opened, selectors.EVENT_READ)
+        if not ready:
+            raise TimeoutError(f"the broker read nothing for {STALLED_SECONDS_MAX:.0f} seconds")
+        if ready[0][1] & selectors.EVENT_READ and not is_reading:
+            self._read()
         if self._socket is None:
             raise ConnectionResetError("the connection ended while data were being sent")
 
@@ -170,7 +168,7 @@ class BlockingIo:
     def _lose(self, error: OSError) -> None:
         assert self._connection is not None
         self._connection.lose(str(error) or type(error).__name__)
-        self.close()
+        self._hang_up()
 
 
 def _milliseconds() -> int:
