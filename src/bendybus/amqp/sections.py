@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from bendybus.amqp.composite import descriptor_code
 from bendybus.amqp.decode import decode_value, skip_value
 from bendybus.amqp.encode import encode_value
-from bendybus.amqp.values import DecodeError
+from bendybus.amqp.values import DecodeError, Symbol
 
 
 class SectionCode(IntEnum):
@@ -35,6 +35,17 @@ class SectionCode(IntEnum):
 # A body of many sections is legal; this many is an attack.
 SECTIONS_MAX: Final = 10_000
 
+_CODES_BY_NAME: Final[dict[str, int]] = {
+    "amqp:header:list": SectionCode.HEADER,
+    "amqp:delivery-annotations:map": SectionCode.DELIVERY_ANNOTATIONS,
+    "amqp:message-annotations:map": SectionCode.MESSAGE_ANNOTATIONS,
+    "amqp:properties:list": SectionCode.PROPERTIES,
+    "amqp:application-properties:map": SectionCode.APPLICATION_PROPERTIES,
+    "amqp:data:binary": SectionCode.DATA,
+    "amqp:amqp-sequence:list": SectionCode.AMQP_SEQUENCE,
+    "amqp:amqp-value:*": SectionCode.AMQP_VALUE,
+    "amqp:footer:map": SectionCode.FOOTER,
+}
 _FIRST_CODE: Final = int(SectionCode.HEADER)
 _LAST_CODE: Final = int(SectionCode.FOOTER)
 _REPEATABLE: Final = (int(SectionCode.DATA), int(SectionCode.AMQP_SEQUENCE))
@@ -70,8 +81,7 @@ def find_sections(payload: bytes) -> list[Section]:
                 code = payload[at + 2]
                 value = at + 3
             else:
-                descriptor, value = decode_value(payload, at + 1)
-                code = descriptor_code(descriptor) or 0
+                code, value = _long_descriptor(payload, at + 1)
             constructor = payload[value]
             if constructor in _ONE_BYTE_SIZE:
                 end = value + 2 + payload[value + 1]
@@ -91,6 +101,14 @@ def find_sections(payload: bytes) -> list[Section]:
     if len(sections) > SECTIONS_MAX:
         raise DecodeError(f"a message has more than {SECTIONS_MAX} sections")
     return sections
+
+
+def _long_descriptor(payload: bytes, at: int) -> tuple[int, int]:
+    """Read a descriptor in an unusual form, a name or a number; zero if it is no section's."""
+    descriptor, end = decode_value(payload, at)
+    if isinstance(descriptor, Symbol):
+        return _CODES_BY_NAME.get(descriptor, 0), end
+    return descriptor_code(descriptor) or 0, end
 
 
 def _fault(code: int, end: int, size: int) -> DecodeError:

@@ -25,6 +25,8 @@ FRESH_PART: Final = 2
 NONCE_BITS: Final = 63
 # How long a store may take to answer before others are asked for the same messages (R3.1).
 PATIENCE_SECONDS: Final = 0.02
+# How long to leave a store alone that could not answer.
+RETRY_SECONDS: Final = 0.05
 
 
 class ReceiveMode(Enum):
@@ -136,7 +138,9 @@ class Receiver:
         try:
             messages = await source.store.acquire(request, now=now)
         except BusError:
-            # Its store went away: the others go on, and this one is asked again when it is back.
+            # Its store went away or is overloaded: the others go on, and this one is asked again
+            # when it is back, or a little later.
+            await asyncio.sleep(RETRY_SECONDS)
             messages = []
         else:
             if not messages:

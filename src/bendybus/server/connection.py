@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from bendybus.amqp.conditions import CONNECTION_FORCED, UNAUTHORIZED_ACCESS
+from bendybus.amqp.conditions import (
+    CONNECTION_FORCED,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
+)
 from bendybus.amqp.connection import AmqpConnection
 from bendybus.amqp.connection_settings import ConnectionSettings
 from bendybus.amqp.events import (
@@ -40,6 +44,8 @@ from bendybus.server.token_node import Grants, TokenNode
 
 # A client that has proved nothing by then is not going to.
 UNPROVEN_SECONDS_MAX: Final = 20
+# The service allows so many on one namespace.
+CONNECTIONS_MAX: Final = 5000
 
 _log = logging.getLogger(__name__)
 
@@ -164,7 +170,7 @@ class ClientConnection(asyncio.Protocol):
             case SaslInitReceived():
                 self._log_in(event)
             case OpenReceived():
-                self._amqp.open()
+                self._open()
             case CloseReceived():
                 self._amqp.close()
             case ConnectionFailed():
@@ -190,6 +196,12 @@ class ClientConnection(asyncio.Protocol):
             case _:
                 # A session that began, or our outcome that arrived: nothing to do.
                 pass
+
+    def _open(self) -> None:
+        self._amqp.open()
+        if len(self._connections) > CONNECTIONS_MAX:
+            text = f"The namespace has {CONNECTIONS_MAX} connections already; close some."
+            self._amqp.close(AmqpError(RESOURCE_LIMIT_EXCEEDED, text, {}))
 
     def _log_in(self, event: SaslInitReceived) -> None:
         is_good = True

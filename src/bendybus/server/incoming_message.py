@@ -52,6 +52,7 @@ _APPLICATION_PROPERTIES: Final = int(SectionCode.APPLICATION_PROPERTIES)
 
 _NULL: Final = 0x40
 _SHORT_STRING: Final = 0xA1
+_SMALL_ULONG: Final = 0x53
 # What a long string or binary has beside its bytes: a constructor and a size.
 _LONG_VALUE_OVERHEAD: Final = 5
 # Properties with an empty id, and an empty body: nothing shorter is looked at by offset.
@@ -163,8 +164,10 @@ def _read_message(payload: bytes) -> Message:
             has_id = _read_properties(payload, section, message)
         elif section.code == _APPLICATION_PROPERTIES:
             _check_application_properties(payload, section)
-    codes = [section.code for section in sections]
-    bare = payload[bare_start:] if codes == sorted(codes) else _bare_in_order(payload, sections)
+    is_regular = sections == sorted(sections) and all(
+        payload[section.start + 1] == _SMALL_ULONG for section in sections
+    )
+    bare = payload[bare_start:] if is_regular else _bare_made_regular(payload, sections)
     if not has_id:
         bare = _with_id(bare)
     if message.partition_key is not None:
@@ -276,11 +279,16 @@ def _check_application_properties(payload: bytes, section: Section) -> None:
         raise DecodeError("the section APPLICATION_PROPERTIES has a wrong size")
 
 
-def _bare_in_order(payload: bytes, sections: list[Section]) -> bytes:
-    """Put the bare sections in their order; pyamqp sends delivery annotations behind the body."""
-    bare = [each for each in sections if each.code >= SectionCode.PROPERTIES]
-    bare.sort(key=lambda section: section.code)
-    return b"".join(payload[each.start : each.end] for each in bare)
+def _bare_made_regular(payload: bytes, sections: list[Section]) -> bytes:
+    """Put the bare sections in their order, each named by its number in the shortest form.
+
+    pyamqp sends delivery annotations behind the body, and cannot read any other form of names.
+    """
+    return b"".join(
+        b"\x00\x53" + bytes((each.code,)) + payload[each.value : each.end]
+        for each in sorted(sections)
+        if each.code >= _PROPERTIES
+    )
 
 
 def _with_id(bare: bytes) -> bytes:

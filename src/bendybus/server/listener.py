@@ -16,8 +16,6 @@ from bendybus.server.connection import ClientConnection, Service
 TICK_SECONDS: Final = 1.0
 BACKLOG: Final = 1024
 CLOSE_SECONDS_MAX: Final = 2.0
-# The service allows so many on one namespace; past that a client is told at once.
-CONNECTIONS_MAX: Final = 5000
 
 
 class AmqpListener:

@@ -18,7 +18,7 @@ from bendybus.model.outcome import Complete, Outcome
 from bendybus.server.outgoing_message import Quick, delivery_tag, payload_of
 from bendybus.server.outlet import Outlet
 from bendybus.server.token_node import Access
-from bendybus.server.translate import answer_state, outcome_of, rejected
+from bendybus.server.translate import answer_state, is_final, outcome_of, rejected
 
 # How many messages one turn hands out, so that one greedy link does not hold up the others.
 DELIVER_MAX: Final = 1000
@@ -163,6 +163,8 @@ class OutgoingLink:
         completed: list[OutgoingDelivery] = []
         unanswered: set[int] = set()
         for event in events:
+            if not is_final(event.state, settled=event.settled):
+                continue
             if not event.settled:
                 unanswered.update([delivery.delivery_id for delivery in event.deliveries])
             try:

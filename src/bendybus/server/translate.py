@@ -8,6 +8,7 @@ from bendybus.amqp.outcomes import (
     Accepted,
     AmqpError,
     Modified,
+    Received,
     Rejected,
     Released,
     TransactionalState,
@@ -71,8 +72,13 @@ def rejected(error: BusError, now: Instant) -> Rejected:
     return Rejected(amqp_error(error, now))
 
 
+def is_final(state: object, *, settled: bool) -> bool:
+    """Whether a receiver has said what is to become of a message (AMQP 1.0 §3.4)."""
+    return settled or not (state is None or isinstance(state, Received))
+
+
 def outcome_of(state: object) -> Outcome:
-    """Translate what a receiver said. No state at all means it did nothing with the message."""
+    """Translate what a receiver said. No outcome at all means it did nothing with the message."""
     match state:
         case Accepted():
             return Complete()

@@ -16,7 +16,7 @@ from typing import Final
 from zlib import crc32
 
 CHECKSUM_SIZE: Final = 4
-_RESIDUE: Final = 0x2144DF1C
+RESIDUE: Final = 0x2144DF1C
 
 
 def sealed(contents: Iterable[bytes], seeds: Iterable[int]) -> tuple[bytes, ...]:
@@ -31,7 +31,7 @@ def sealed(contents: Iterable[bytes], seeds: Iterable[int]) -> tuple[bytes, ...]
 
 def is_intact(content_and_checksum: bytes, seed: int) -> bool:
     """Say whether the bytes are those that were sealed with this seed."""
-    return crc32(content_and_checksum, seed) == _RESIDUE
+    return crc32(content_and_checksum, seed) == RESIDUE
 
 
 def seed_with_fields(seed: int, *fields: object) -> int:

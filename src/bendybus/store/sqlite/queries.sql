@@ -36,6 +36,16 @@ SELECT json_group_array(json_array(
            AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY id LIMIT ?3);
 
+-- name: find_free_plain
+SELECT json_group_array(id), json_group_array(enqueued_at), json_group_array(delivery_count),
+       json_group_array(body), total(size),
+       total(head_size) + count(expires_at) + count(session_id) + count(partition_key)
+           + count(marks)
+  FROM (SELECT * FROM message INDEXED BY message_free
+         WHERE queue = ?1 AND state = 0 AND locked_until IS NULL
+           AND (expires_at IS NULL OR expires_at > ?2)
+         ORDER BY id LIMIT ?3);
+
 -- name: read_bodies
 SELECT json_group_array(octet_length(b.content)),
        CAST(group_concat(b.content, '') AS BLOB)

@@ -28,6 +28,7 @@ from bendybus.store.sqlite.damage import (
     set_aside,
 )
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, rows_of_queue
+from bendybus.store.sqlite.plain_acquire import acquire_plain
 from bendybus.store.sqlite.writing import ids_array
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
@@ -90,6 +91,9 @@ def counts(database: Database, queue: QueueNumber) -> QueueCounts:
 
 
 def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
+    plain = acquire_plain(database, request, now)
+    if plain is not None:
+        return plain
     offset = database.offset(request.queue)
     bindings = (request.queue, now, request.count_max)
     rows: list[Row] = []

@@ -1,0 +1,87 @@
+"""acquire, for messages with nothing but a content: the many.
+
+The careful way (`reading`) makes a row of twelve values for every message. Here the values come in
+columns, one JSON array each, and become messages without a line of Python per value: a third of
+the time that the interpreter spends on an acquire. Whatever is out of the ordinary (fields, marks,
+damage, more bytes than asked for) is left to the careful way, untouched.
+"""
+
+import json
+from functools import partial
+from itertools import repeat
+from typing import Final
+from zlib import crc32
+
+import apsw
+
+from bendybus.model.ids import Instant
+from bendybus.model.message import MessageState, StoredMessage
+from bendybus.store.checksum import CHECKSUM_SIZE, RESIDUE
+from bendybus.store.port import Acquire
+from bendybus.store.sqlite.database import Database
+from bendybus.store.sqlite.writing import ids_array
+
+# A tuple's own constructor, past the one that a named tuple wraps around it.
+_make_message: Final = partial(tuple.__new__, StoredMessage)
+
+
+def acquire_plain(database: Database, request: Acquire, now: Instant) -> list[StoredMessage] | None:
+    """Lock the oldest free messages if all of them are plain; None if not, and nothing is done."""
+    offset = database.offset(request.queue)
+    found = database.row("find_free_plain", (request.queue, now, request.count_max))
+    assert found is not None, "an aggregate always has one row"
+    ids_text, enqueued_text, counts_text, bodies_text, size, field_count = found
+    if field_count or size > request.bytes_max:
+        return None
+    ids: list[int] = json.loads(ids_text)
+    if not ids:
+        return []
+    enqueued: list[int] = json.loads(enqueued_text)
+    contents = _intact_contents(database, json.loads(bodies_text), enqueued)
+    if contents is None:
+        return None
+    locked_until, nonce = request.locked_until, request.nonce
+    database.run("lock_messages", (ids_array(ids), locked_until, nonce))
+    columns = zip(
+        [row_id - offset for row_id in ids],
+        enqueued,
+        json.loads(counts_text),
+        contents,
+        repeat(0),
+        repeat(None),
+        repeat(None),
+        repeat(None),
+        repeat(None),
+        repeat(int(MessageState.ACTIVE)),
+        repeat(locked_until),
+        repeat(nonce),
+        # The repeats have no end.
+        strict=False,
+    )
+    return list(map(_make_message, columns))
+
+
+def _intact_contents(
+    database: Database, bodies: list[int], enqueued: list[int]
+) -> list[bytes] | None:
+    """Return the contents, or None if there is anything wrong with any."""
+    try:
+        found = database.row("read_bodies", (ids_array(bodies),))
+    except apsw.CorruptError:
+        return None
+    assert found is not None, "an aggregate always has one row"
+    lengths: list[int] = json.loads(found[0])
+    if len(lengths) != len(bodies) or None in lengths:
+        return None
+    together: bytes = found[1] or b""
+    contents: list[bytes] = []
+    at = 0
+    for body, enqueued_at, length in zip(bodies, enqueued, lengths, strict=True):
+        end = at + length
+        # `seed_of` and `is_intact`, in line: this runs for every message received.
+        both = body ^ enqueued_at
+        if crc32(together[at:end], both ^ both >> 32) != RESIDUE:
+            return None
+        contents.append(together[at : end - CHECKSUM_SIZE])
+        at = end
+    return contents
