@@ -4,7 +4,9 @@ import uuid
 
 import pytest
 
+from bendybus.amqp.frames import encode_frame
 from bendybus.amqp.outcomes import Accepted, AmqpError, Modified, Rejected
+from bendybus.amqp.performatives import Disposition
 from bendybus.amqp.values import AmqpArray, Symbol
 from bendybus.client.errors import (
     EntityNotFound,
@@ -118,6 +120,26 @@ def test_each_outcome_has_its_state_and_waits_for_the_confirmation(
     shell.run(receiving.settle(messages, settlement, LATER))
     tokens = [message.lock_token for message in messages]
     assert broker.settlements == [(tokens, state, False)]
+
+
+@pytest.mark.amqp("2.7.6")
+def test_a_settlement_is_confirmed_by_nothing_less_than_a_settled_disposition() -> None:
+    shell = MemoryShell(stocked(1))
+    receiving = receiving_from(shell)
+    [message] = shell.run(receiving.receive(1, LATER, LATER))
+    connection = shell.connector.connection
+    assert connection is not None
+    step = receiving.settle([message], COMPLETE, LATER)
+    next(step)
+    for is_settled in (False, True):
+        disposition = Disposition(
+            role=False, first=message.delivery_id, settled=is_settled, state=Accepted()
+        )
+        connection.receive_data(encode_frame(0, disposition))
+        if not is_settled:
+            step.send(0.0)
+    with pytest.raises(StopIteration):
+        step.send(0.0)
 
 
 def test_after_a_loss_a_message_is_settled_by_its_token() -> None:

@@ -76,12 +76,15 @@ async def test_every_outcome_can_be_part_of_a_transaction(shell: str, name: str)
 async def test_senders_and_receivers_are_closed_by_their_blocks() -> None:
     async with serving_script(stocked) as server:
         text = server.connection_string()
-        async with AsyncClient.from_connection_string(text) as client:
-            async with client.sender("orders") as sender, client.receiver("orders") as receiver:
-                await sender.send(Message(b"out"))
-                async for message in receiver:
-                    await receiver.defer(message)
-                    break
+        async with (
+            AsyncClient.from_connection_string(text) as client,
+            client.sender("orders") as sender,
+            client.receiver("orders") as receiver,
+        ):
+            await sender.send(Message(b"out"))
+            async for message in receiver:
+                await receiver.defer(message)
+                break
         await asyncio.to_thread(use_in_blocks, text)
         assert [len(broker.detached) for broker in server.brokers] == [2, 2]
         assert [len(broker.settlements) for broker in server.brokers] == [1, 1]

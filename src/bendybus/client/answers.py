@@ -29,12 +29,11 @@ class Answers:
         self._marks[index] = _TRIED
 
     def note(self, index: int, state: object) -> None:
-        """Note an answer."""
-        if self._marks[index] != _ANSWERED:
-            self._marks[index] = _ANSWERED
-            self.waiting -= 1
-            if type(state) is not Accepted:
-                self._others[index] = state
+        """Note the one answer that a message gets."""
+        self._marks[index] = _ANSWERED
+        self.waiting -= 1
+        if type(state) is not Accepted:
+            self._others[index] = state
 
     def state(self, index: int) -> object:
         """Return what was answered to a message that has an answer."""
