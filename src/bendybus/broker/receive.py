@@ -9,7 +9,7 @@ from typing import Final
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import BusError, EntityDisabled, NotImplementedYet
-from bendybus.model.ids import Instant, SubQueue
+from bendybus.model.ids import COUNTER_BITS, Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Operation, Remove, Unlock
 from bendybus.store.port import Acquire
@@ -206,12 +206,19 @@ def _run_out(arrival: "asyncio.Future[bool]") -> None:
 
 def locks_by_source(sub_queue: ServedSubQueue, locks: list[Lock]) -> dict[Source, list[Lock]]:
     """Group locks by the fragment that holds their messages; unknown fragments are left out."""
-    groups: dict[Source, list[Lock]] = {}
+    groups: dict[int, list[Lock]] = {}
     for lock in locks:
-        source = sub_queue.source_of(lock.sequence)
-        if source is not None:
-            groups.setdefault(source, []).append(lock)
-    return groups
+        # `fragment_of`, in line: this runs for every message settled.
+        fragment = lock[0] >> COUNTER_BITS
+        group = groups.get(fragment)
+        if group is None:
+            groups[fragment] = [lock]
+        else:
+            group.append(lock)
+    sources = sub_queue.sources
+    return {
+        sources[fragment]: group for fragment, group in groups.items() if fragment < len(sources)
+    }
 
 
 async def give_back(sub_queue: ServedSubQueue, locks: list[Lock], clock: Clock) -> None:

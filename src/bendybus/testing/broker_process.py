@@ -1,6 +1,7 @@
 """A real broker in a process of its own, for tests that must see it start, stop or die."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,8 @@ class BrokerProcess:
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         command = [
+            # A test run that is killed must not leave brokers behind.
+            *(("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()),
             *(sys.executable, "-m", "bendybus", "serve"),
             *("--config", str(self._config), "--data", str(self.folder / "data")),
             *("--amqp-port", str(self.amqp_port), "--http-port", str(self.http_port)),
