@@ -76,7 +76,7 @@ def the_broker_itself_refuses_to_settle_under_a_lock_that_ended(bus: Bus) -> Non
 @scenario(LockDuration="PT5S")
 def the_auto_lock_renewer_holds_a_lock_while_work_goes_on(bus: Bus) -> None:
     bus.send(*numbered(2))
-    failures: list[object] = []
+    failures: list[str] = []
     with AutoLockRenewer() as renewer, bus.receiver() as receiver, bus.receiver() as other:
         held = receive(receiver, 2)
         first_end = max(_locked_until(message) for message in held)
@@ -85,11 +85,12 @@ def the_auto_lock_renewer_holds_a_lock_while_work_goes_on(bus: Bus) -> None:
                 receiver,
                 message,
                 max_lock_renewal_duration=60,
-                on_lock_renew_failure=lambda *reason: failures.append(reason),
+                on_lock_renew_failure=lambda _, error: failures.append(repr(error)),
             )
-        assert gets_nothing(other, 8)
-        assert all(_locked_until(message) > first_end for message in held)
+        is_held = gets_nothing(other, 8)
         assert failures == []
+        assert is_held
+        assert all(_locked_until(message) > first_end for message in held)
         for message in held:
             receiver.complete_message(message)
         assert is_empty(other)
