@@ -8,7 +8,7 @@ wait and never return bytes: frames go to the connection's outbox. What peers se
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -417,6 +417,47 @@ class AmqpLink:
         delivery = OutgoingDelivery(delivery_id, tag, self, parcel)
         session.unsettled[delivery_id] = delivery
         return delivery
+
+    def send_many(self, deliveries: Sequence[tuple[bytes, bytes, object]], *, settled: bool) -> int:
+        """Send payloads with their tags and parcels, as far as it goes; return how many were sent.
+
+        The same as `send` for each, at two thirds of the cost: what does not change from one
+        delivery to the next is looked up once.
+        """
+        session = self.session
+        window = session.window
+        outbox = window.outbox
+        unsettled = session.unsettled
+        pack, start, overhead = self.layout
+        payload_size_max = outbox.frame_size_max - overhead
+        tail = SETTLED_TAIL if settled else UNSETTLED_TAIL
+        room = self.sendable()
+        for done, (payload, tag, parcel) in enumerate(deliveries):
+            size = len(payload)
+            if done >= room or size > payload_size_max or len(tag) != TAG_SIZE:
+                return done + self._send_each(deliveries[done:], settled=settled)
+            delivery_id = session.next_delivery_id
+            outbox.frames += (
+                pack(overhead + size, start, delivery_id, TAG_PREFIX, tag, tail),
+                payload,
+            )
+            if not settled:
+                unsettled[delivery_id] = OutgoingDelivery(delivery_id, tag, self, parcel)
+            session.next_delivery_id = (delivery_id + 1) & SERIAL_MASK
+            self.delivery_count = (self.delivery_count + 1) & SERIAL_MASK
+            window.next_outgoing_id = (window.next_outgoing_id + 1) & SERIAL_MASK
+            window.remote_incoming_window -= 1
+        return len(deliveries)
+
+    def _send_each(
+        self, deliveries: Sequence[tuple[bytes, bytes, object]], *, settled: bool
+    ) -> int:
+        """Send one by one until there is no credit or window; return how many were sent."""
+        for done, (payload, tag, parcel) in enumerate(deliveries):
+            if self.sendable() == 0:
+                return done
+            self.send(payload, tag, settled=settled, parcel=parcel)
+        return len(deliveries)
 
     def settle_sent(self, deliveries: Iterable[OutgoingDelivery], state: object) -> None:
         """Settle deliveries that we sent and forget them; one frame for each run of ids."""

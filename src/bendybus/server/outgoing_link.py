@@ -1,21 +1,19 @@
 """A client receives from a queue: messages are locked as far as its credit goes, and settled."""
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
 from bendybus.amqp.events import DispositionReceived
-from bendybus.amqp.faults import CannotSend
 from bendybus.amqp.session import AmqpLink, OutgoingDelivery
 from bendybus.broker.clock import Clock
 from bendybus.broker.receive import ReceiveMode, Receiver, give_back
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import settle
 from bendybus.model.errors import BusError
-from bendybus.model.message import Lock, StoredMessage
+from bendybus.model.message import StoredMessage
 from bendybus.model.outcome import Complete, Outcome
-from bendybus.server.outgoing_message import Quick, delivery_tag, payload_of
+from bendybus.server.outgoing_message import Quick, deliveries_of
 from bendybus.server.outlet import Outlet
 from bendybus.server.token_node import Access
 from bendybus.server.translate import answer_state, is_final, outcome_of, rejected
@@ -52,7 +50,7 @@ class OutgoingLink:
             is_locked=not self._is_settled, is_partitioned=sub_queue.queue.is_partitioned
         )
         # Taken for this client when its credit went away; they go out before all others.
-        self._owed: deque[StoredMessage] = deque()
+        self._owed: list[StoredMessage] = []
         self._settlements: list[DispositionReceived] = []
         self._settling = 0
         self._change: asyncio.Future[None] | None = None
@@ -97,7 +95,7 @@ class OutgoingLink:
             count = 0 if self._outlet.is_blocked else min(link.sendable(), DELIVER_MAX)
             if count > 0:
                 if not self._owed:
-                    self._owed.extend(await self._receiver.receive(count))
+                    self._owed = await self._receiver.receive(count)
                 if self._owed:
                     self._deliver()
                     # Let reads and other links have their turn.
@@ -135,20 +133,9 @@ class OutgoingLink:
 
     def _deliver(self) -> None:
         """Hand out what is owed, as far as the link lets us; the rest stays owed."""
-        link, quick, owed, is_settled = self.link, self._quick, self._owed, self._is_settled
-        try:
-            while owed:
-                message = owed[0]
-                sequence, nonce = message.sequence, message.nonce or 0
-                link.send(
-                    payload_of(message, quick),
-                    delivery_tag(sequence, nonce),
-                    settled=is_settled,
-                    parcel=Lock(sequence, nonce, message.delivery_count),
-                )
-                owed.popleft()
-        except CannotSend:
-            pass
+        deliveries = deliveries_of(self._owed, self._quick)
+        sent = self.link.send_many(deliveries, settled=self._is_settled)
+        del self._owed[:sent]
         self._outlet.flush_soon()
 
     async def _settle(self, events: list[DispositionReceived]) -> None:

@@ -8,7 +8,8 @@ Messages with marks, a session or delivery annotations are built section by sect
 
 import contextlib
 import uuid
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -21,6 +22,8 @@ from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.server.stored_content import LONG_HEAD, Head, decode_head, split_content
 
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF
+# A tuple's own constructor, past the one that a named tuple wraps around it.
+_make_lock: Final = partial(tuple.__new__, Lock)
 _ANNOTATIONS_START: Final = b"\x00\x53" + bytes((SectionCode.MESSAGE_ANNOTATIONS, 0xD1))
 
 
@@ -58,38 +61,56 @@ class Quick:
         self._size = sum(len(key) + 8 for key in keys) + len(self._rest)
         self._count = 2 * (4 + is_locked + is_partitioned)
         token_format = f"{len(self._token)}sQQ" if is_locked else ""
-        self._struct = Struct(
+        self._pack = Struct(
             f">I{token_format}4sII{len(self._sequence)}sq"
             f"{len(self._enqueued_sequence)}sq{len(self._enqueued_time)}sq{len(self._rest)}s"
-        )
+        ).pack
 
-    def build(self, message: StoredMessage, head: "_QuickHead") -> bytes:
-        """Return the sections for a message without marks."""
-        sequence = message.sequence
-        rest_of = (message.state, message.locked_until, sequence >> COUNTER_BITS)
+    def payload(self, message: StoredMessage) -> bytes | None:
+        """Return the payload of a delivery, or None if it needs the careful way."""
+        # Taken apart at once, and everything in one function: this runs for every message.
+        (
+            sequence,
+            enqueued_at,
+            delivery_count,
+            content,
+            _,
+            expires_at,
+            session_id,
+            _,
+            marks,
+            state,
+            locked_until,
+            nonce,
+        ) = message
+        size = content[0]
+        if size == LONG_HEAD or marks is not None or session_id is not None:
+            return None
+        time_to_live = None if expires_at is None else expires_at - enqueued_at
+        head = _quick_head(content[1 : 1 + size], time_to_live)
+        if head is None:
+            return None
+        header, own, own_count = head
+        rest_of = (state, locked_until, sequence >> COUNTER_BITS)
         if rest_of != self._rest_of:
             self._rest = self._rest_bytes(*rest_of)
             self._rest_of = rest_of
-        token = (self._token, sequence, message.nonce) if self.is_locked else ()
-        own = head.annotations
-        return (
-            head.header
-            + self._struct.pack(
-                message.delivery_count,
-                *token,
-                _ANNOTATIONS_START,
-                self._size + 4 + len(own),
-                self._count + head.annotations_count,
-                self._sequence,
-                sequence,
-                self._enqueued_sequence,
-                sequence,
-                self._enqueued_time,
-                message.enqueued_at,
-                self._rest,
-            )
-            + own
+        token = (self._token, sequence, nonce) if self.is_locked else ()
+        annotations = self._pack(
+            delivery_count,
+            *token,
+            _ANNOTATIONS_START,
+            self._size + 4 + len(own),
+            self._count + own_count,
+            self._sequence,
+            sequence,
+            self._enqueued_sequence,
+            sequence,
+            self._enqueued_time,
+            enqueued_at,
+            self._rest,
         )
+        return b"".join((header, annotations, own, content[1 + size :]))
 
     def _rest_bytes(self, state: int, locked_until: int | None, fragment: int) -> bytes:
         """Encode what the messages of one acquire have in common, always in the same size."""
@@ -132,16 +153,24 @@ def _quick_head(head: bytes, time_to_live_ms: int | None) -> _QuickHead | None:
 
 def payload_of(message: StoredMessage, quick: Quick) -> bytes:
     """Return the whole payload of a delivery."""
-    content = message.content
-    # split_content, in line: this runs for every message delivered.
-    size = content[0]
-    if size < LONG_HEAD and message.marks is None and message.session_id is None:
-        expires_at = message.expires_at
-        time_to_live = None if expires_at is None else expires_at - message.enqueued_at
-        head = _quick_head(content[1 : 1 + size], time_to_live)
-        if head is not None:
-            return quick.build(message, head) + content[1 + size :]
+    payload = quick.payload(message)
+    if payload is not None:
+        return payload
     return careful_payload(message, is_locked=quick.is_locked, is_partitioned=quick.is_partitioned)
+
+
+def deliveries_of(
+    messages: Iterable[StoredMessage], quick: Quick
+) -> list[tuple[bytes, bytes, Lock]]:
+    """Return payload, tag and lock of each message, as `send_many` takes them."""
+    return [
+        (
+            payload_of(message, quick),
+            delivery_tag(message[0], message.nonce or 0),
+            _make_lock((message[0], message.nonce or 0, message.delivery_count)),
+        )
+        for message in messages
+    ]
 
 
 def careful_payload(

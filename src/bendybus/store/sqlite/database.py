@@ -33,7 +33,7 @@ NO_ROW: Final = 0
 LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
 # SQLite's own VFS reads and writes less than 128 KiB in one call.
 _LOG_BYTES_TOGETHER: Final = 64 * 1024
-CACHE_KIBIBYTES: Final = 2000
+CACHE_KIBIBYTES: Final = 1200
 
 # Errors that say the request was wrong, not the disk. All others take the store offline.
 REQUEST_ERRORS: Final = (
