@@ -225,8 +225,9 @@ async def give_back(sub_queue: ServedSubQueue, locks: list[Lock], clock: Clock) 
     """Make messages free again that nobody looked at. A store that is away keeps its locks."""
     for source, held in locks_by_source(sub_queue, locks).items():
         operation: Operation = Unlock(source.number, held, is_counted=False)
+        now = clock.now()
         try:
-            await source.store.apply([operation], now=clock.now())
+            await source.store.apply([operation], now=now)
         except BusError:
             continue
-        sub_queue.note_added(source, len(held))
+        sub_queue.note_returned(source, len(held), now)

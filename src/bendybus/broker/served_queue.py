@@ -92,6 +92,11 @@ class ServedSubQueue:
         source.additions += 1
         self.waiting.wake(count)
 
+    def note_returned(self, source: Source, count: int, now: Instant) -> None:
+        """Note that messages were given back; their time to live may have ended meanwhile."""
+        source.timetable.note(now)
+        self.note_added(source, count)
+
     def policy(self, source: Source) -> DeliveryPolicy:
         """Return what the settlement rules need to know."""
         properties = self.queue.properties

@@ -76,7 +76,7 @@ async def _settle_in(
             lost = await _apply_one(source, Remove(source.number, locks), clock)
         elif isinstance(outcome, Release):
             lost = await _apply_one(source, Unlock(source.number, locks, is_counted=False), clock)
-            sub_queue.note_added(source, len(locks))
+            sub_queue.note_returned(source, len(locks), clock.now())
         else:
             lost = await _decide_and_apply(sub_queue, source, locks, outcome, clock)
     except BusError as error:
@@ -110,8 +110,9 @@ async def _decide_and_apply(
         for lock in locks
         for operation in operations_for(outcome, lock, marks.get(lock.sequence), policy)
     ]
-    answers = await source.store.apply(operations, now=clock.now())
-    sub_queue.note_added(source, len(locks))
+    now = clock.now()
+    answers = await source.store.apply(operations, now=now)
+    sub_queue.note_returned(source, len(locks), now)
     dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
     dead_letters.note_added(dead_letters.sources[source.fragment], len(locks))
     return sorted({sequence for lost in answers if isinstance(lost, list) for sequence in lost})
