@@ -5,7 +5,7 @@ import pytest
 
 from bendybus.model.ids import Instant
 from bendybus.model.message import Lock, Marks, Message, StoredMessage
-from bendybus.model.operations import Append, Guard, Renew, Rewrite, Unlock
+from bendybus.model.operations import Append, Guard, Remove, Renew, Rewrite, Unlock
 from bendybus.store.port import Acquire, Due, Store
 from bendybus.testing.store_contract.subject import (
     DEAD,
@@ -190,3 +190,14 @@ class AcquiringContract(StoreSubject):
         await store.apply([Renew(MAIN, [held.lock], after(300))], now=NOON)
         assert await store.due(now=after(299), count_max=10) == []
         assert len(await store.due(now=after(300), count_max=10)) == 1
+
+    @promise(3)
+    async def test_due_next_is_the_first_end_of_a_lock_or_a_life(self, store: Store) -> None:
+        assert await store.next_due() is None
+        await store.apply([Append(MAIN, [Message(b"a", expires_at=after(90))], ROOMY)], now=NOON)
+        assert await store.next_due() == after(90)
+        await send(store, b"held", queue=PART)
+        [held] = await lock(store, queue=PART)
+        assert await store.next_due() == Instant(NOON + LOCK_MS)
+        await store.apply([Remove(PART, [held.lock])], now=NOON)
+        assert await store.next_due() == after(90)
