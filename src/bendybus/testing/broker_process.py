@@ -51,7 +51,11 @@ class BrokerProcess:
         )
 
     def start(self) -> None:
-        """Start, and return once clients can connect."""
+        """Start, and return once clients can connect.
+
+        Call it from a thread that lives as long as the broker should: the kernel ends the broker
+        with the thread that started it.
+        """
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         command = [
