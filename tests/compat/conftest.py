@@ -32,7 +32,9 @@ def runs(
     """Every client that a selected test asks for, all at work at the same time."""
     wanted: dict[str, list[Case]] = {}
     for item in request.session.items:
-        case = item.callspec.params.get("case") if isinstance(item, pytest.Function) else None
+        # A test without parameters has no callspec at all.
+        callspec = getattr(item, "callspec", None)
+        case = callspec.params.get("case") if callspec is not None else None
         if isinstance(case, Case):
             wanted.setdefault(case.client, []).append(case)
     folders = {client: tmp_path_factory.mktemp(client) for client in wanted}
