@@ -12,6 +12,7 @@ from bendybus.model.durations import format_duration
 from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange
 
 ENTITY_NAME_LENGTH_MAX: Final = 260
+KEY_LENGTH_MAX: Final = 128  # of message, session and partition keys
 SHORT_NAME_LENGTH_MAX: Final = 50  # of namespaces, subscriptions and rules
 USER_METADATA_LENGTH_MAX: Final = 1024
 SQL_TEXT_LENGTH_MAX: Final = 1024

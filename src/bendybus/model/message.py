@@ -26,9 +26,6 @@ class Message:
     """One message as a sender gave it. Not frozen: that would double the cost of making one."""
 
     content: bytes
-    # How much of the content is header and annotations, to be merged with the broker's own on
-    # the way out; zero when the rest can be sent as it came.
-    head_size: int = 0
     message_id: str = ""
     session_id: str | None = None
     partition_key: str | None = None
@@ -69,7 +66,6 @@ class StoredMessage(NamedTuple):
     enqueued_at: int
     delivery_count: int
     content: bytes
-    head_size: int
     expires_at: int | None
     session_id: str | None
     partition_key: str | None

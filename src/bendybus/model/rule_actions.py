@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, assert_never
 
 from bendybus.model import filter_tree as tree
 from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.limits import KEY_LENGTH_MAX
 from bendybus.model.message_view import (
     WRITABLE_SYSTEM_PROPERTIES,
     MessageView,
@@ -27,7 +28,6 @@ from bendybus.model.sql_values import FilterFailed, text_of
 from bendybus.model.value_conversion import convert_like
 
 # The bound on the ids and keys of a message, as for one that a client sends.
-KEY_LENGTH_MAX: Final = 128
 _KEYS: Final = frozenset(
     {"MessageId", "PartitionKey", "ReplyToSessionId", "SessionId", "ViaPartitionKey"}
 )

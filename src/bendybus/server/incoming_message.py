@@ -20,12 +20,12 @@ from bendybus.amqp.sections import (
 from bendybus.amqp.values import DecodeError, Timestamp, Uint
 from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange
 from bendybus.model.ids import Instant
+from bendybus.model.limits import KEY_LENGTH_MAX
 from bendybus.model.message import Message
 from bendybus.model.partitioning import check_keys
 from bendybus.server.stored_content import join_content
 
 BATCH_FORMAT: Final = 0x80013700
-KEY_LENGTH_MAX: Final = 128
 PROPERTY_BYTES_MAX: Final = 32 * 1024
 PROPERTIES_BYTES_MAX: Final = 64 * 1024
 TIME_TO_LIVE_FOREVER: Final = 0xFFFFFFFF
@@ -131,7 +131,7 @@ def _read_plain_message(payload: bytes) -> Message | None:
     body_size = int.from_bytes(payload[end + 4 : end + body_head_size], "big")
     if end + body_head_size + body_size != size:
         return None
-    return Message(prefix + payload[at:], 0, "", None, None, time_to_live)
+    return Message(prefix + payload[at:], "", None, None, time_to_live)
 
 
 @lru_cache(maxsize=256)

@@ -74,7 +74,6 @@ class Quick:
             enqueued_at,
             delivery_count,
             content,
-            _,
             expires_at,
             session_id,
             _,

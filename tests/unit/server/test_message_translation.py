@@ -60,7 +60,6 @@ def _stored(content: bytes, **fields: object) -> StoredMessage:
         "enqueued_at": NOON,
         "delivery_count": 2,
         "content": content,
-        "head_size": 0,
         "expires_at": None,
         "session_id": None,
         "partition_key": None,

@@ -19,11 +19,11 @@ from bendybus.store.sqlite.writing import ids_array
 
 # What the find statements return for one message, in this order. Those of `acquire` end before
 # the state: they find only what is active and free.
-ID, ENQUEUED_AT, DELIVERY_COUNT, HEAD_SIZE, EXPIRES_AT, SESSION_ID, PARTITION_KEY = range(7)
-MARKS, BODY, SIZE, STATE, LOCKED_UNTIL, NONCE = range(7, 13)
+ID, ENQUEUED_AT, DELIVERY_COUNT, EXPIRES_AT, SESSION_ID, PARTITION_KEY = range(6)
+MARKS, BODY, SIZE, STATE, LOCKED_UNTIL, NONCE = range(6, 12)
 Row = list[Any]
 
-_NUMBERS: Final = (ID, ENQUEUED_AT, DELIVERY_COUNT, HEAD_SIZE, BODY, SIZE, STATE)
+_NUMBERS: Final = (ID, ENQUEUED_AT, DELIVERY_COUNT, BODY, SIZE, STATE)
 _NUMBERS_OR_NONE: Final = (EXPIRES_AT, LOCKED_UNTIL, NONCE)
 _TEXTS_OR_NONE: Final = (SESSION_ID, PARTITION_KEY, MARKS)
 
@@ -86,8 +86,8 @@ def _intact_together(database: Database, rows: list[Row]) -> list[bytes] | None:
         # to acquire a message.
         both = row[BODY] ^ row[ENQUEUED_AT]
         seed = both ^ both >> 32
-        if row[HEAD_SIZE] or row[SESSION_ID] is not None or row[PARTITION_KEY] is not None:
-            seed = seed_with_fields(seed, row[HEAD_SIZE], row[SESSION_ID], row[PARTITION_KEY])
+        if row[SESSION_ID] is not None or row[PARTITION_KEY] is not None:
+            seed = seed_with_fields(seed, row[SESSION_ID], row[PARTITION_KEY])
         if not is_intact(content, seed):
             return None
         contents.append(content[:-CHECKSUM_SIZE])

@@ -1,6 +1,6 @@
 """acquire, for messages with nothing but a content: the many.
 
-The careful way (`reading`) makes a row of twelve values for every message. Here the values come in
+The careful way (`reading`) makes a row of eleven values for every message. Here the values come in
 columns, one JSON array each, and become messages without a line of Python per value: a third of
 the time that the interpreter spends on an acquire. Whatever is out of the ordinary (fields, marks,
 damage, more bytes than asked for) is left to the careful way, untouched.
@@ -47,7 +47,6 @@ def acquire_plain(database: Database, request: Acquire, now: Instant) -> list[St
         enqueued,
         json.loads(counts_text),
         contents,
-        repeat(0),
         repeat(None),
         repeat(None),
         repeat(None),

@@ -16,20 +16,20 @@ RETURNING next_counter - ?2;
 INSERT INTO body (id, content) SELECT ?1 + rowid - 1, value FROM carray(?2);
 
 -- name: append_messages
-INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size, head_size)
-SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value), 0 FROM carray(?4);
+INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size)
+SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value) FROM carray(?4);
 
 -- name: append_messages_with_fields
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, body, size,
-        head_size, expires_at, session_id, partition_key)
+        expires_at, session_id, partition_key)
 SELECT ?1 + key, ?2, 0, 0, ?3, ?1 + key,
-       value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
+       value ->> 0, value ->> 1, value ->> 2, value ->> 3
   FROM json_each(?4);
 
 -- name: find_free
 SELECT json_group_array(json_array(
-           id, enqueued_at, delivery_count, head_size, expires_at, session_id, partition_key, marks,
+           id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size))
   FROM (SELECT * FROM message INDEXED BY message_free
          WHERE queue = ?1 AND state = 0 AND locked_until IS NULL
@@ -39,8 +39,7 @@ SELECT json_group_array(json_array(
 -- name: find_free_plain
 SELECT json_group_array(id), json_group_array(enqueued_at), json_group_array(delivery_count),
        json_group_array(body), total(size),
-       total(head_size) + count(expires_at) + count(session_id) + count(partition_key)
-           + count(marks)
+       count(expires_at) + count(session_id) + count(partition_key) + count(marks)
   FROM (SELECT * FROM message INDEXED BY message_free
          WHERE queue = ?1 AND state = 0 AND locked_until IS NULL
            AND (expires_at IS NULL OR expires_at > ?2)
@@ -104,14 +103,14 @@ UPDATE message
 
 -- name: find_locked
 SELECT json_group_array(json_array(
-           id, enqueued_at, delivery_count, head_size, expires_at, session_id, partition_key, marks,
+           id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size,
            state, locked_until, nonce))
   FROM message WHERE id IN carray(?1) AND locked_until > ?2;
 
 -- name: browse
 SELECT json_group_array(json_array(
-           id, enqueued_at, delivery_count, head_size, expires_at, session_id, partition_key, marks,
+           id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size,
            state, locked_until, nonce))
   FROM (SELECT * FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9 ORDER BY id LIMIT ?3);

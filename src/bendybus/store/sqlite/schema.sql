@@ -38,7 +38,6 @@ CREATE TABLE message (
     nonce          INTEGER,
     body           INTEGER NOT NULL,
     size           INTEGER NOT NULL,
-    head_size      INTEGER NOT NULL,
     session_id     TEXT,
     partition_key  TEXT,
     marks          TEXT

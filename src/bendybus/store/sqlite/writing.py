@@ -110,24 +110,22 @@ def _reserve(database: Database, queue: int, wanted: tuple[int, int, int]) -> in
 
 def _has_fields(message: Message) -> bool:
     return (
-        message.head_size != 0
-        or message.expires_at is not None
+        message.expires_at is not None
         or message.session_id is not None
         or message.partition_key is not None
     )
 
 
 def _seed_with_fields(seed: int, message: Message) -> int:
-    head_size, session_id, key = message.head_size, message.session_id, message.partition_key
-    if head_size or session_id is not None or key is not None:
-        return seed_with_fields(seed, head_size, session_id, key)
+    session_id, key = message.session_id, message.partition_key
+    if session_id is not None or key is not None:
+        return seed_with_fields(seed, session_id, key)
     return seed
 
 
-def _fields(message: Message) -> tuple[int, int, int | None, str | None, str | None]:
+def _fields(message: Message) -> tuple[int, int | None, str | None, str | None]:
     return (
         len(message.content) + CHECKSUM_SIZE,
-        message.head_size,
         message.expires_at,
         message.session_id,
         message.partition_key,

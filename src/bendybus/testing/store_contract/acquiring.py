@@ -105,7 +105,6 @@ class AcquiringContract(StoreSubject):
                 enqueued_at=NOON,
                 delivery_count=0,
                 content=message.content,
-                head_size=message.head_size,
                 expires_at=message.expires_at,
                 session_id=message.session_id,
                 partition_key=message.partition_key,

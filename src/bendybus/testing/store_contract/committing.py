@@ -141,7 +141,7 @@ class CommittingContract(StoreSubject):
         calls: list[Awaitable[object]] = [
             store.apply([Append(MAIN, [Message(b"one")], ROOMY)], now=NOON),
             store.apply(
-                [Append(MAIN, [Message(b"bad", head_size=too_large_for_any_column)], ROOMY)],
+                [Append(MAIN, [Message(b"bad")], ROOMY)],
                 now=Instant(too_large_for_any_column),
             ),
             store.apply([Append(MAIN, [Message(b"two")], ROOMY)], now=NOON),
