@@ -10,7 +10,7 @@ from bendybus.model.errors import BusError, MessageLockLost
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Lock, Marks
 from bendybus.model.operations import Operation, Remove, Renew, Unlock
-from bendybus.model.outcome import Abandon, Complete, DeadLetter, Outcome, Release
+from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 from bendybus.model.settlement import operations_for
 
 LOCK_LOST = (
@@ -99,7 +99,7 @@ async def _decide_and_apply(
 ) -> list[int]:
     """Settle by the rules of the model, which may need what is stored with the message."""
     marks: dict[int, Marks | None] = {}
-    if isinstance(outcome, Abandon | DeadLetter):
+    if isinstance(outcome, Abandon | Defer | DeadLetter):
         found = await source.store.find_locked(source.number, locks, now=clock.now())
         marks = {message.sequence: message.marks for message in found}
         counts = {message.sequence: message.delivery_count for message in found}

@@ -53,6 +53,14 @@ class Unlock:
 
 
 @dataclass(slots=True)
+class SetAside:
+    """Free messages and defer them: only who knows their sequence number gets them."""
+
+    queue: QueueNumber
+    locks: Sequence[Lock]
+
+
+@dataclass(slots=True)
 class Rewrite:
     """Replace the marks of one message; its lock stays."""
 
@@ -82,7 +90,7 @@ class Renew:
     locked_until: Instant
 
 
-Operation = Append | Remove | Unlock | Rewrite | Move | Renew
+Operation = Append | Remove | Unlock | SetAside | Rewrite | Move | Renew
 
 # The answer to one operation: for Append the first sequence number, for all others the sequence
 # numbers of the messages that their guard refused. Empty is the normal case.

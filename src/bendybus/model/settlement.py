@@ -3,10 +3,18 @@
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from bendybus.model.errors import InvalidOperation, NotImplementedYet
+from bendybus.model.errors import InvalidOperation
 from bendybus.model.ids import QueueNumber
 from bendybus.model.message import Lock, Marks
-from bendybus.model.operations import Guard, Move, Operation, Remove, Rewrite, Unlock
+from bendybus.model.operations import (
+    Guard,
+    Move,
+    Operation,
+    Remove,
+    Rewrite,
+    SetAside,
+    Unlock,
+)
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 
 DEAD_LETTER_TEXT_LENGTH_MAX: Final = 4096
@@ -39,9 +47,9 @@ def operations_for(
         case Release():
             return [Unlock(policy.queue, [lock], is_counted=False)]
         case Abandon(changes):
-            return _abandoned(lock, _with_changes(marks, changes), policy, is_changed=bool(changes))
-        case Defer():
-            raise NotImplementedYet("Deferring messages is not served by this version.")
+            return _abandoned(lock, marks, changes, policy)
+        case Defer(changes):
+            return [*_rewritten(lock, marks, changes, policy), SetAside(policy.queue, [lock])]
         case DeadLetter(reason, description, changes):
             if policy.dead_letter_queue is None:
                 raise InvalidOperation(
@@ -76,14 +84,22 @@ def operation_for_due(
 
 
 def _abandoned(
-    lock: Lock, marks: Marks | None, policy: DeliveryPolicy, *, is_changed: bool
+    lock: Lock, marks: Marks | None, changes: bytes | None, policy: DeliveryPolicy
 ) -> list[Operation]:
     if _is_last_delivery(lock, policy):
-        return [_exhausted(lock, marks, policy, Guard.HELD)]
+        return [_exhausted(lock, _with_changes(marks, changes), policy, Guard.HELD)]
     unlock = Unlock(policy.queue, [lock], is_counted=True)
-    if is_changed and marks is not None:
-        return [Rewrite(policy.queue, lock, marks), unlock]
-    return [unlock]
+    return [*_rewritten(lock, marks, changes, policy), unlock]
+
+
+def _rewritten(
+    lock: Lock, marks: Marks | None, changes: bytes | None, policy: DeliveryPolicy
+) -> list[Operation]:
+    """Return the write that keeps a receiver's changes, if it made any."""
+    changed = _with_changes(marks, changes)
+    if not changes or changed is None:
+        return []
+    return [Rewrite(policy.queue, lock, changed)]
 
 
 def _is_last_delivery(lock: Lock, policy: DeliveryPolicy) -> bool:

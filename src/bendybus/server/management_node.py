@@ -6,6 +6,8 @@ from typing import Any, Final
 from bendybus.amqp.values import AmqpArray, Int, Symbol, Timestamp
 from bendybus.broker.browse import browse
 from bendybus.broker.clock import Clock
+from bendybus.broker.deferred import receive_deferred
+from bendybus.broker.receive import ReceiveMode
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import LOCK_LOST, renew, settle
 from bendybus.model.access import Right
@@ -14,11 +16,17 @@ from bendybus.model.errors import (
     ArgumentOutOfRange,
     BusError,
     MessageLockLost,
+    MessageNotFound,
     NotImplementedYet,
 )
 from bendybus.model.message import Lock
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
-from bendybus.server.outgoing_message import careful_payload, encode_changes, lock_of_token
+from bendybus.server.outgoing_message import (
+    careful_payload,
+    encode_changes,
+    lock_of_token,
+    lock_token,
+)
 from bendybus.server.requests import Request
 from bendybus.server.translate import CONDITIONS, description_of
 
@@ -30,7 +38,6 @@ NOT_YET_SERVED: Final = frozenset(
     {
         "schedule-message",
         "cancel-scheduled-message",
-        "receive-by-sequence-number",
         "renew-session-lock",
         "set-session-state",
         "get-session-state",
@@ -80,6 +87,8 @@ class ManagementNode:
                 return await self._peek(request.body)
             case "renew-lock":
                 return await self._renew(request.body)
+            case "receive-by-sequence-number":
+                return await self._receive(request.body)
             case "update-disposition":
                 return await self._settle(request.body)
             case _:
@@ -119,6 +128,21 @@ class ManagementNode:
         expirations = AmqpArray(Timestamp, (Timestamp(expires_at),) * len(locks))
         return _ok(), {"expirations": expirations}
 
+    async def _receive(self, body: dict[str, Any]) -> Response:
+        mode = ReceiveMode.PEEK_LOCK
+        if _number(body, "receiver-settle-mode", 1) == 0:
+            mode = ReceiveMode.RECEIVE_AND_DELETE
+        is_locked = mode is ReceiveMode.PEEK_LOCK
+        is_partitioned = self._sub_queue.queue.is_partitioned
+        sequences = _sequences(body)
+        messages = await receive_deferred(self._sub_queue, sequences, mode, self._clock)
+        found: list[dict[object, object]] = []
+        for message in messages:
+            payload = careful_payload(message, is_locked=is_locked, is_partitioned=is_partitioned)
+            token = {"lock-token": lock_token(message.lock)} if is_locked else {}
+            found.append({**token, "message": payload})
+        return _ok(), {"messages": found}
+
     async def _settle(self, body: dict[str, Any]) -> Response:
         locks = _locks(body)
         failures = await settle(self._sub_queue, locks, _outcome(body), self._clock)
@@ -144,6 +168,18 @@ def _number(body: dict[str, Any], name: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ArgumentInvalid(f"{name} must be a number.")
     return int(value)
+
+
+def _sequences(body: dict[str, Any]) -> list[int]:
+    given = body.get("sequence-numbers")
+    items = given.items if isinstance(given, AmqpArray) else given
+    if not isinstance(items, list | tuple) or not items:
+        raise ArgumentInvalid("sequence-numbers must be an array of at least one long.")
+    if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+        raise ArgumentInvalid("sequence-numbers must be an array of long.")
+    if not all(0 <= item <= _NUMBER_MAX for item in items):
+        raise MessageNotFound("There is no message with a negative sequence number.")
+    return [int(item) for item in items]
 
 
 def _locks(body: dict[str, Any]) -> list[Lock]:

@@ -30,6 +30,16 @@ class Acquire:
 
 
 @dataclass(frozen=True, slots=True)
+class AcquireDeferred:
+    """A wish to lock deferred messages, named by their sequence numbers."""
+
+    queue: QueueNumber
+    sequences: Sequence[int]
+    locked_until: Instant
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
 class Due:
     """A message whose lock or time to live has ended; `guard` says which."""
 
@@ -107,6 +117,12 @@ class MessageStore(Protocol):
 
     def acquire(self, request: Acquire, *, now: Instant) -> Awaitable[list[StoredMessage]]:
         """Lock free messages."""
+        ...
+
+    def acquire_deferred(
+        self, request: AcquireDeferred, *, now: Instant
+    ) -> Awaitable[list[StoredMessage]]:
+        """Lock those of the messages that are deferred and under no lock; they stay deferred."""
         ...
 
     def find_locked(

@@ -1,8 +1,14 @@
 """Settling: complete, abandon, dead-letter, on the link, from elsewhere and after it is gone."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
-from azure.servicebus import ServiceBusMessage
-from azure.servicebus.exceptions import MessageAlreadySettled, ServiceBusError
+from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
+from azure.servicebus.exceptions import (
+    MessageAlreadySettled,
+    MessageNotFoundError,
+    ServiceBusError,
+)
 
 from tests.compat.python.scenario import (
     FIRST,
@@ -147,13 +153,33 @@ def many_messages_are_settled_in_any_order(bus: Bus) -> None:
 
 
 @scenario()
-def what_this_version_does_not_serve_is_refused_as_such(bus: Bus) -> None:
-    bus.send(*numbered(1))
+def a_deferred_message_is_had_back_by_its_number_alone(bus: Bus) -> None:
+    bus.send(*numbered(3))
     with bus.receiver() as receiver:
-        [message] = receive(receiver, 1)
-        with (
-            bus.receiver() as other,
-            pytest.raises(ServiceBusError, match="not served by this version"),
-        ):
-            other.receive_deferred_messages([message.sequence_number or 0])
-        receiver.complete_message(message)
+        messages = receive(receiver, 3)
+        for message in messages:
+            receiver.defer_message(message)
+        assert is_empty(receiver)
+    with bus.receiver() as receiver:
+        numbers = [message.sequence_number or 0 for message in messages]
+        found = receiver.receive_deferred_messages(numbers)
+        assert bodies(found) == bodies(messages)
+        assert [message.state for message in found] == [ServiceBusMessageState.DEFERRED] * 3
+        receiver.complete_message(found[0])
+        receiver.dead_letter_message(found[1], reason="late")
+        receiver.abandon_message(found[2])
+        [again] = receiver.receive_deferred_messages(numbers[2])
+        assert again.delivery_count == 1
+        receiver.complete_message(again)
+        with pytest.raises(MessageNotFoundError):
+            receiver.receive_deferred_messages(numbers[0])
+
+
+@scenario()
+def what_this_version_does_not_serve_is_refused_as_such(bus: Bus) -> None:
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    with (
+        bus.sender() as sender,
+        pytest.raises(ServiceBusError, match="not served by this version"),
+    ):
+        sender.schedule_messages(ServiceBusMessage(b"later"), tomorrow)

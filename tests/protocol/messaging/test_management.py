@@ -304,7 +304,25 @@ async def test_settling_by_request_can_change_properties(served: Served) -> None
     [
         ("no-such-thing", {}, 501, "amqp:not-implemented"),
         ("schedule-message", {}, 501, "amqp:not-implemented"),
-        ("receive-by-sequence-number", {}, 501, "amqp:not-implemented"),
+        ("receive-by-sequence-number", {}, 400, "com.microsoft:argument-error"),
+        (
+            "receive-by-sequence-number",
+            {"sequence-numbers": AmqpArray(Long, (Long(1),))},
+            404,
+            "com.microsoft:message-not-found",
+        ),
+        (
+            "receive-by-sequence-number",
+            {"sequence-numbers": AmqpArray(Long, (Long(-1),))},
+            404,
+            "com.microsoft:message-not-found",
+        ),
+        (
+            "receive-by-sequence-number",
+            {"sequence-numbers": ["1"]},
+            400,
+            "com.microsoft:argument-error",
+        ),
         ("get-session-state", {}, 501, "amqp:not-implemented"),
         ("enumerate-rules", {}, 501, "amqp:not-implemented"),
         ("peek-message", None, 400, "com.microsoft:argument-error"),

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from bendybus.model.errors import InvalidOperation, NotImplementedYet
+from bendybus.model.errors import InvalidOperation
 from bendybus.model.ids import QueueNumber
 from bendybus.model.message import Lock, Marks
-from bendybus.model.operations import Guard, Move, Operation, Remove, Rewrite, Unlock
+from bendybus.model.operations import Guard, Move, Operation, Remove, Rewrite, SetAside, Unlock
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 from bendybus.model.settlement import (
     DEAD_LETTER_TEXT_LENGTH_MAX,
@@ -111,9 +111,20 @@ def test_from_the_dead_letters_nothing_leads_but_completing() -> None:
         operations_for(DeadLetter(), many, None, OF_DEAD_LETTERS)
 
 
-def test_deferring_is_refused_by_name() -> None:
-    with pytest.raises(NotImplementedYet, match="Deferring"):
-        operations_for(Defer(), FIRST, None, POLICY)
+@pytest.mark.spec("R4")
+@pytest.mark.parametrize("lock", [FIRST, LAST])
+def test_deferring_sets_the_message_aside_and_never_counts(lock: Lock) -> None:
+    assert operations_for(Defer(), lock, None, POLICY) == [SetAside(POLICY.queue, [lock])]
+
+
+@pytest.mark.spec("R4")
+def test_changes_made_when_deferring_are_kept() -> None:
+    before = Marks(property_changes=b"early")
+
+    assert operations_for(Defer(b"late"), FIRST, before, POLICY) == [
+        Rewrite(POLICY.queue, FIRST, Marks(property_changes=b"earlylate")),
+        SetAside(POLICY.queue, [FIRST]),
+    ]
 
 
 @pytest.mark.spec("R4")

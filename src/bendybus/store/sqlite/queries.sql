@@ -53,6 +53,16 @@ SELECT json_group_array(octet_length(b.content)),
 -- name: lock_messages
 UPDATE message SET locked_until = ?2, nonce = ?3 WHERE id IN carray(?1);
 
+-- name: defer_messages
+UPDATE message SET state = 1, locked_until = NULL, nonce = NULL WHERE id IN carray(?1);
+
+-- name: find_deferred
+SELECT json_group_array(json_array(
+           id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
+           body, size,
+           state, ?2, ?3))
+  FROM message WHERE id IN carray(?1) AND state = 1 AND locked_until IS NULL;
+
 -- name: set_aside_damaged
 UPDATE message SET state = 9, locked_until = NULL, nonce = NULL WHERE id IN carray(?1);
 

@@ -8,7 +8,7 @@ from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, MessageState, StoredMessage
 from bendybus.model.operations import Guard
 from bendybus.store.marks import MarksDamaged, marks_from_text
-from bendybus.store.port import Acquire, Due, QueueCounts
+from bendybus.store.port import Acquire, AcquireDeferred, Due, QueueCounts
 from bendybus.store.sqlite.damage import (
     DELIVERY_COUNT,
     ENQUEUED_AT,
@@ -67,6 +67,23 @@ def find_locked(
         return _stored(database, queue, [row for row in found if nonces[row[ID]] == row[NONCE]])
 
     return despite_damage(database, rows_of_queue(queue), read)
+
+
+def acquire_deferred(database: Database, request: AcquireDeferred) -> list[StoredMessage]:
+    """Lock deferred messages by their sequence numbers."""
+    if not request.sequences:
+        return []
+    ids = ids_array(database.message_ids(request.queue, request.sequences))
+    bindings = (ids, request.locked_until, request.nonce)
+
+    def read() -> list[StoredMessage]:
+        return _stored(database, request.queue, _rows(database, "find_deferred", bindings))
+
+    messages = despite_damage(database, rows_of_queue(request.queue), read)
+    if messages:
+        found = database.message_ids(request.queue, [message.sequence for message in messages])
+        database.run("lock_messages", (ids_array(found), request.locked_until, request.nonce))
+    return messages
 
 
 def due(database: Database, now: Instant, count_max: int) -> list[Due]:

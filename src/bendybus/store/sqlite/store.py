@@ -10,7 +10,7 @@ from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation
 from bendybus.model.store_status import StoreState, StoreStatus
-from bendybus.store.port import Acquire, Due, EntityRecord, QueueCounts
+from bendybus.store.port import Acquire, AcquireDeferred, Due, EntityRecord, QueueCounts
 from bendybus.store.sqlite import catalog, reading, writing
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
@@ -62,6 +62,15 @@ class SqliteStore:
     def acquire(self, request: Acquire, *, now: Instant) -> "asyncio.Future[list[StoredMessage]]":
         """Lock free messages."""
         return self._lane.submit(lambda db: reading.acquire(db, request, now), is_synced=False)
+
+    def acquire_deferred(
+        self, request: AcquireDeferred, *, now: Instant
+    ) -> "asyncio.Future[list[StoredMessage]]":
+        """Lock deferred messages by their sequence numbers."""
+        del now  # A deferred message does not expire.
+        return self._lane.submit(
+            lambda db: reading.acquire_deferred(db, request), is_synced=False
+        )
 
     def find_locked(
         self, queue: QueueNumber, locks: Sequence[Lock], *, now: Instant

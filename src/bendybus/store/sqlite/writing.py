@@ -24,6 +24,7 @@ from bendybus.model.operations import (
     Remove,
     Renew,
     Rewrite,
+    SetAside,
     Unlock,
 )
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
@@ -40,6 +41,8 @@ def make(database: Database, operation: Operation, now: Instant) -> Answer:
             return _remove(database, operation, now)
         case Unlock():
             return _unlock(database, operation, now)
+        case SetAside():
+            return _set_aside(database, operation, now)
         case Rewrite():
             return _rewrite(database, operation, now)
         case Move():
@@ -154,6 +157,16 @@ def _unlock(database: Database, operation: Unlock, now: Instant) -> list[int]:
         lost += found.lost
         if found.ids:
             database.run("unlock_messages", (ids_array(found.ids), int(operation.is_counted)))
+    return lost
+
+
+def _set_aside(database: Database, operation: SetAside, now: Instant) -> list[int]:
+    lost: list[int] = []
+    for nonce, sequences in _by_nonce(operation.locks):
+        found = _guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
+        lost += found.lost
+        if found.ids:
+            database.run("defer_messages", (ids_array(found.ids),))
     return lost
 
 

@@ -10,6 +10,7 @@ from bendybus.testing.store_contract.browsing import BrowsingContract
 from bendybus.testing.store_contract.catalog import CatalogContract
 from bendybus.testing.store_contract.committing import CommittingContract
 from bendybus.testing.store_contract.damage import DamageContract
+from bendybus.testing.store_contract.deferring import DeferringContract
 from bendybus.testing.store_contract.guards import GuardsContract
 from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
@@ -26,6 +27,7 @@ class StoreContract(
     CatalogContract,
     CommittingContract,
     DamageContract,
+    DeferringContract,
     GuardsContract,
     MovingContract,
     NumberingContract,

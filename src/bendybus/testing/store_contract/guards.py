@@ -7,7 +7,17 @@ import pytest
 
 from bendybus.model.ids import Instant
 from bendybus.model.message import Lock, Marks, Message, StoredMessage
-from bendybus.model.operations import Append, Guard, Move, Operation, Remove, Renew, Rewrite, Unlock
+from bendybus.model.operations import (
+    Append,
+    Guard,
+    Move,
+    Operation,
+    Remove,
+    Renew,
+    Rewrite,
+    SetAside,
+    Unlock,
+)
 from bendybus.store.port import Store
 from bendybus.testing.store_contract.subject import (
     DEAD,
@@ -37,6 +47,7 @@ GUARDED: dict[str, MakeOperation] = {
 }
 HELD_ONLY: dict[str, MakeOperation] = {
     "renew": lambda held, _: Renew(MAIN, [held], Instant(NOON + 9 * LOCK_MS)),
+    "set aside": lambda held, _: SetAside(MAIN, [held]),
     "rewrite": lambda held, _: Rewrite(MAIN, held, Marks(dead_letter_reason="changed")),
 }
 every_operation = pytest.mark.parametrize(

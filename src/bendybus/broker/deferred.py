@@ -1,0 +1,61 @@
+"""deferred: messages that were set aside, received by their sequence numbers."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from bendybus.broker.clock import Clock
+from bendybus.broker.receive import NONCE_BITS, ReceiveMode, give_back, locks_by_source
+from bendybus.broker.served_queue import ServedSubQueue
+from bendybus.model.errors import ArgumentOutOfRange, MessageNotFound
+from bendybus.model.ids import Instant
+from bendybus.model.message import Lock, StoredMessage
+from bendybus.model.operations import Remove
+from bendybus.store.port import AcquireDeferred
+
+# What one request may name. The answer holds all of them whole.
+SEQUENCES_MAX: Final = 256
+
+
+async def receive_deferred(
+    sub_queue: ServedSubQueue, sequences: Sequence[int], mode: ReceiveMode, clock: Clock
+) -> list[StoredMessage]:
+    """Return deferred messages, locked or removed, in the order they were asked for.
+
+    All of them or none: if one is not there, not deferred or under a lock, `MessageNotFound` is
+    raised and the others are as before. The numbers may be of several fragments.
+    """
+    if len(sequences) > SEQUENCES_MAX:
+        raise ArgumentOutOfRange(f"At most {SEQUENCES_MAX} sequence numbers fit in one request.")
+    wanted = list(dict.fromkeys(sequences))
+    found = await _acquire(sub_queue, wanted, clock)
+    locks = [message.lock for message in found.values()]
+    if len(found) != len(wanted):
+        await give_back(sub_queue, locks, clock)
+        raise MessageNotFound(
+            "Failed to lock one or more specified messages. The message does not exist."
+        )
+    if mode is ReceiveMode.RECEIVE_AND_DELETE:
+        for source, held in locks_by_source(sub_queue, locks).items():
+            await source.store.apply([Remove(source.number, held)], now=clock.now())
+    return [found[sequence] for sequence in wanted]
+
+
+async def _acquire(
+    sub_queue: ServedSubQueue, sequences: Sequence[int], clock: Clock
+) -> dict[int, StoredMessage]:
+    now = clock.now()
+    locked_until = Instant(now + sub_queue.queue.lock_duration_ms)
+    nonce = secrets.randbits(NONCE_BITS)
+    found: dict[int, StoredMessage] = {}
+    asked = [Lock(sequence, nonce) for sequence in sequences]
+    for source, group in locks_by_source(sub_queue, asked).items():
+        if not source.store.is_online:
+            await give_back(sub_queue, [message.lock for message in found.values()], clock)
+            raise sub_queue.queue.unavailable(source)
+        numbers = [lock.sequence for lock in group]
+        request = AcquireDeferred(source.number, numbers, locked_until, nonce)
+        source.timetable.note(locked_until)
+        messages = await source.store.acquire_deferred(request, now=now)
+        found.update({message.sequence: message for message in messages})
+    return found
