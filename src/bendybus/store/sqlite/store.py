@@ -68,9 +68,7 @@ class SqliteStore:
     ) -> "asyncio.Future[list[StoredMessage]]":
         """Lock deferred messages by their sequence numbers."""
         del now  # A deferred message does not expire.
-        return self._lane.submit(
-            lambda db: reading.acquire_deferred(db, request), is_synced=False
-        )
+        return self._lane.submit(lambda db: reading.acquire_deferred(db, request), is_synced=False)
 
     def find_locked(
         self, queue: QueueNumber, locks: Sequence[Lock], *, now: Instant
