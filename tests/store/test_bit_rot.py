@@ -56,7 +56,7 @@ def _message(number: int) -> Message:
     content = Random(number).randbytes((20, 150, 700, 6000)[number % 4])
     if number % 3 == 0:
         return Message(content)
-    return Message(content, number % 5, session_id=f"session {number}", partition_key="née")
+    return Message(content, session_id=f"session {number}", partition_key="née")
 
 
 def _read(database: Database) -> Iterator[StoredMessage]:

@@ -120,7 +120,9 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
     database.begin(is_synced=False)
     with counted_steps(database) as steps:
         writing.make(database, Append(MAIN, [Message(b"y")] * BATCH, ROOMY), NOON)
-        writing.make(database, Append(MAIN, [Message(b"y", 1)] * BATCH, ROOMY), NOON)
+        writing.make(
+            database, Append(MAIN, [Message(b"y", partition_key="k")] * BATCH, ROOMY), NOON
+        )
         held = reading.acquire(database, Acquire(MAIN, BATCH, ROOMY, until, 1), NOON)
         locks = [message.lock for message in held]
         assert len(locks) == BATCH

@@ -139,8 +139,10 @@ class ManagementNode:
         found: list[dict[object, object]] = []
         for message in messages:
             payload = careful_payload(message, is_locked=is_locked, is_partitioned=is_partitioned)
-            token = {"lock-token": lock_token(message.lock)} if is_locked else {}
-            found.append({**token, "message": payload})
+            entry: dict[object, object] = {"message": payload}
+            if is_locked:
+                entry["lock-token"] = lock_token(message.lock)
+            found.append(entry)
         return _ok(), {"messages": found}
 
     async def _settle(self, body: dict[str, Any]) -> Response:
@@ -175,11 +177,12 @@ def _sequences(body: dict[str, Any]) -> list[int]:
     items = given.items if isinstance(given, AmqpArray) else given
     if not isinstance(items, list | tuple) or not items:
         raise ArgumentInvalid("sequence-numbers must be an array of at least one long.")
-    if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+    numbers = [int(each) for each in items if isinstance(each, int) and type(each) is not bool]
+    if len(numbers) != len(items):
         raise ArgumentInvalid("sequence-numbers must be an array of long.")
-    if not all(0 <= item <= _NUMBER_MAX for item in items):
+    if min(numbers) < 0 or max(numbers) > _NUMBER_MAX:
         raise MessageNotFound("There is no message with a negative sequence number.")
-    return [int(item) for item in items]
+    return numbers
 
 
 def _locks(body: dict[str, Any]) -> list[Lock]:

@@ -34,9 +34,18 @@ from bendybus.store.sqlite.database import Database, rows_of_queue
 
 def make(database: Database, operation: Operation, now: Instant) -> Answer:
     """Make one operation and return its answer."""
+    if isinstance(operation, Append):
+        return _append(database, operation, now)
+    return _make_guarded(database, operation, now)
+
+
+def _make_guarded(
+    database: Database,
+    operation: Remove | Unlock | SetAside | Rewrite | Move | Renew,
+    now: Instant,
+) -> list[int]:
+    """Make an operation on messages that are there; return those whose guard refused it."""
     match operation:
-        case Append():
-            return _append(database, operation, now)
         case Remove():
             return _remove(database, operation, now)
         case Unlock():

@@ -90,7 +90,6 @@ class AcquiringContract(StoreSubject):
         messages = [
             Message(
                 text.encode() * 3,
-                at,
                 session_id=text,
                 partition_key=text or None,
                 expires_at=after(at + 1),

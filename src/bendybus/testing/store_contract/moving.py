@@ -42,7 +42,7 @@ class MovingContract(StoreSubject):
         self, store: Store
     ) -> None:
         await send(store, b"there before", queue=DEAD)
-        message = Message(b"a", 3, session_id="s", partition_key="p", expires_at=after(90))
+        message = Message(b"a", session_id="s", partition_key="p", expires_at=after(90))
         await store.apply([Append(MAIN, [message], ROOMY)], now=NOON)
         [held] = await lock(store)
         assert await store.apply([move(held.lock)], now=after(5)) == [[]]
