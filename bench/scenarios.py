@@ -125,22 +125,37 @@ def idle(turn: Turn) -> Iterator[Reading]:
 def backlog(
     clients: Clients, system: System, queue: str, size: Size, folder: Path
 ) -> Iterator[Reading]:
-    """Rates on an empty queue and on a long one, memory, and restarts with the long one."""
-    with system.running(folder) as broker:
-        turn = Turn(clients, broker, queue, size)
-        yield turn.reading(Figure.RESIDENT_EMPTY, resident_bytes(broker.pid) / MEGABYTE)
-        turn.warm_up()
-        for _ in range(size.backlog_repeats):
-            yield turn.reading(Figure.EMPTY_SEND, turn.send(size.backlog_slice))
-            yield turn.reading(Figure.EMPTY_RECEIVE, turn.receive(size.backlog_slice))
-            clients.drain(broker, queue)
-        turn.send(size.backlog - size.backlog_slice)
-        for _ in range(size.backlog_repeats):
-            yield turn.reading(Figure.BACKLOG_SEND, turn.send(size.backlog_slice))
-            resident = resident_bytes(broker.pid)
-            yield turn.reading(Figure.RESIDENT_BACKLOG, resident / MEGABYTE)
-            yield turn.reading(Figure.BACKLOG_RECEIVE, turn.receive(size.backlog_slice))
-    yield from restart(clients, system, queue, size, folder)
+    """Rates on an empty queue and on a long one, memory, and restarts with the long one.
+
+    Two brokers, one of each, take turns: what the machine does meanwhile hits both.
+    """
+    with system.running(folder / "long") as broker, system.running(folder / "empty") as other:
+        long = Turn(clients, broker, queue, size)
+        empty = Turn(clients, other, queue, size)
+        yield long.reading(Figure.RESIDENT_EMPTY, resident_bytes(broker.pid) / MEGABYTE)
+        for turn in (long, empty):
+            turn.warm_up()
+        long.send(size.backlog - size.backlog_slice)
+        for number in range(size.backlog_repeats):
+            turns = (_slice_of_long(long), _slice_of_empty(empty))
+            for readings in turns if number % 2 == 0 else reversed(turns):
+                yield from readings
+    yield from restart(clients, system, queue, size, folder / "long")
+
+
+def _slice_of_long(turn: Turn) -> Iterator[Reading]:
+    """Send onto the backlog and receive as much from its front."""
+    yield turn.reading(Figure.BACKLOG_SEND, turn.send(turn.size.backlog_slice))
+    resident = resident_bytes(turn.broker.pid)
+    yield turn.reading(Figure.RESIDENT_BACKLOG, resident / MEGABYTE)
+    yield turn.reading(Figure.BACKLOG_RECEIVE, turn.receive(turn.size.backlog_slice))
+
+
+def _slice_of_empty(turn: Turn) -> Iterator[Reading]:
+    """Send to the empty queue and receive everything."""
+    yield turn.reading(Figure.EMPTY_SEND, turn.send(turn.size.backlog_slice))
+    yield turn.reading(Figure.EMPTY_RECEIVE, turn.receive(turn.size.backlog_slice))
+    turn.clients.drain(turn.broker, turn.queue)
 
 
 def restart(

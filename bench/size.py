@@ -29,7 +29,7 @@ FULL: Final = Size(
     latency_seconds=10.0,
     backlog=1_000_000,
     backlog_slice=100_000,
-    backlog_repeats=3,
+    backlog_repeats=7,
     connections=1_000,
 )
 
