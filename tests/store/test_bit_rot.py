@@ -15,7 +15,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Marks, Message, StoredMessage
 from bendybus.model.operations import Append, Move, Rewrite
 from bendybus.store.port import Acquire
-from bendybus.store.sqlite import catalog, reading, writing
+from bendybus.store.sqlite import applying, catalog, reading
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.testing.store_contract.subject import DEAD, LOCK_MS, MAIN, NOON, ORDERS, ROOMY
 
@@ -38,13 +38,13 @@ def specimen(tmp_path: Path) -> Specimen:
     path = tmp_path / "specimen.db"
     database = open_database(path, Pacing())
     catalog.put_entity(database, 0, ORDERS)
-    writing.make(database, Append(MAIN, [_message(n) for n in range(COUNT)], ROOMY), NOON)
+    applying.make(database, Append(MAIN, [_message(n) for n in range(COUNT)], ROOMY), NOON)
     wish = Acquire(MAIN, MOVED, ROOMY, UNTIL, 1)
     for message in reading.acquire(database, wish, NOON):
         marks = Marks(f"reason {message.sequence}", property_changes=b"\x01\x02")
-        writing.make(database, Rewrite(MAIN, message.lock, marks), NOON)
+        applying.make(database, Rewrite(MAIN, message.lock, marks), NOON)
         move = Move(MAIN, DEAD, message.lock, marks, is_counted=True)
-        writing.make(database, move, NOON)
+        applying.make(database, move, NOON)
     both = (reading.browse(database, queue, 0, (COUNT, ROOMY)) for queue in (MAIN, DEAD))
     messages = {message.content: message for found in both for message in found}
     database.close()

@@ -18,7 +18,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Lock, Marks, Message
 from bendybus.model.operations import Append, Guard, Move, Operation, Remove, Renew, Rewrite, Unlock
 from bendybus.store.port import Acquire
-from bendybus.store.sqlite import catalog, reading, writing
+from bendybus.store.sqlite import applying, catalog, reading
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.statements import STATEMENTS
 from bendybus.testing.store_contract.subject import (
@@ -53,7 +53,7 @@ def fill(database: Database, rows: int) -> None:
     messages = [Message(b"x" * 50, expires_at=after(9e6) if n % 3 else None) for n in range(SMALL)]
     database.begin(is_synced=False)
     for _ in range(rows // SMALL):
-        writing.make(database, Append(MAIN, messages, ROOMY), NOON)
+        applying.make(database, Append(MAIN, messages, ROOMY), NOON)
     database.execute("COMMIT")
     database.execute(
         "UPDATE message SET locked_until = ?, nonce = 9"
@@ -119,8 +119,8 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
     until = Instant(NOON + LOCK_MS)
     database.begin(is_synced=False)
     with counted_steps(database) as steps:
-        writing.make(database, Append(MAIN, [Message(b"y")] * BATCH, ROOMY), NOON)
-        writing.make(
+        applying.make(database, Append(MAIN, [Message(b"y")] * BATCH, ROOMY), NOON)
+        applying.make(
             database, Append(MAIN, [Message(b"y", partition_key="k")] * BATCH, ROOMY), NOON
         )
         held = reading.acquire(database, Acquire(MAIN, BATCH, ROOMY, until, 1), NOON)
@@ -138,9 +138,9 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
             Remove(MAIN, locks[3:]),
         ]
         for operation in operations:
-            assert writing.make(database, operation, NOON) == []
+            assert applying.make(database, operation, NOON) == []
         free = Lock(locks[1].sequence, 0)
-        assert writing.make(database, Remove(MAIN, [free], Guard.FREE), after(9e6)) == []
+        assert applying.make(database, Remove(MAIN, [free], Guard.FREE), after(9e6)) == []
         reading.counts(database, MAIN)
     database.execute("ROLLBACK")
     return steps

@@ -31,11 +31,14 @@ COUNTER_MASK: Final = (1 << COUNTER_BITS) - 1
 
 
 class SubQueue(IntEnum):
-    """Every queue and subscription has these three; the numbers are stored."""
+    """Every queue and subscription has these four; the numbers are stored."""
 
     MAIN = 0
     DEAD_LETTER = 1
     TRANSFER_DEAD_LETTER = 2
+    # What a transaction sent to other entities, until it has been taken there (R5.6). Not for
+    # receivers.
+    TRANSFER = 3
 
 
 def sequence_number(fragment: int, counter: int) -> int:

@@ -32,6 +32,8 @@ class Message:
     time_to_live_ms: int | None = None
     scheduled_at: Instant | None = None
     expires_at: Instant | None = None
+    # Only of messages that come from another queue: what happened to them there.
+    marks: "Marks | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class Marks:
     enqueued_sequence: int | None = None
     # Application properties changed by receivers, encoded by the edge.
     property_changes: bytes | None = None
+    # How many times it was forwarded (R6), and where to, of one that is on its way (R5.6).
+    hops: int | None = None
+    destination: str | None = None
 
 
 class Lock(NamedTuple):

@@ -8,9 +8,10 @@ its own constraints.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from bendybus.model.ids import Instant, QueueNumber
-from bendybus.model.message import Lock, Marks, Message
+from bendybus.model.message import Lock, Marks, Message, MessageState
 
 
 class Guard(Enum):
@@ -19,18 +20,102 @@ class Guard(Enum):
     HELD = "its lock is this one and has not ended"
     LAPSED = "its lock is this one and has ended"
     FREE = "it is under no lock and its time to live has ended"
+    SCHEDULED = "it is scheduled for a time that has not come"
+    DUE = "it is scheduled for a time that has come"
 
 
 @dataclass(slots=True)
 class Append:
     """Add messages at the end. Answered with the first sequence number; the rest follow on.
 
-    Refused with `QuotaExceeded` when the fragment would hold more than `bytes_max`.
+    Refused with `QuotaExceeded` when the fragment would hold more than `bytes_max`. A message with
+    a `scheduled_at` is kept aside until then, and counts as enqueued at that instant.
+
+    Left out, as if they had not been given, are messages whose id was seen after
+    `duplicates_since` (None: nobody looks), and those whose transfer was made before.
     """
 
     queue: QueueNumber
     messages: Sequence[Message]
     bytes_max: int
+    duplicates_since: Instant | None = None
+    # Of each message where it comes from, when it comes from another queue (D7).
+    transfers: Sequence["Transfer"] | None = None
+
+
+class Transfer(NamedTuple):
+    """Names a message on its way from one queue to another, so that it arrives once.
+
+    `source` is the store and the queue that it comes from, in one number.
+    """
+
+    source: int
+    sequence: int
+
+
+@dataclass(slots=True)
+class Taker:
+    """A subscription's queue, and which of the published messages it takes, by their index."""
+
+    queue: QueueNumber
+    indexes: Sequence[int]
+    # When each of them expires there.
+    expiries: Sequence[Instant | None]
+
+
+@dataclass(slots=True)
+class ChangedCopy:
+    """A copy of a published message that a rule's action changed: a message of its own."""
+
+    queue: QueueNumber
+    index: int
+    message: Message
+
+
+@dataclass(slots=True)
+class Publish:
+    """Give messages of a topic to its subscriptions, keeping each content once (D6).
+
+    `topic` is the topic's own queue in the fragment: it numbers the messages and counts the bytes
+    of all subscriptions. Answered, refused and thinned out like `Append`. A message that nobody
+    takes is not kept.
+    """
+
+    topic: QueueNumber
+    messages: Sequence[Message]
+    takers: Sequence[Taker]
+    changed: Sequence[ChangedCopy]
+    bytes_max: int
+    duplicates_since: Instant | None = None
+    transfers: Sequence[Transfer] | None = None
+
+
+@dataclass(slots=True)
+class Forget:
+    """Remember transfers no longer: their messages have left where they came from."""
+
+    transfers: Sequence[Transfer]
+
+
+@dataclass(slots=True)
+class Activate:
+    """Put scheduled messages whose time has come at the end of their queue, under new numbers."""
+
+    queue: QueueNumber
+    sequences: Sequence[int]
+
+
+@dataclass(slots=True)
+class Purge:
+    """Delete the oldest messages of a state that are under no lock. Answered with how many.
+
+    `enqueued_until` is the last instant of enqueueing that is meant.
+    """
+
+    queue: QueueNumber
+    state: MessageState
+    count_max: int
+    enqueued_until: Instant
 
 
 @dataclass(slots=True)
@@ -90,8 +175,62 @@ class Renew:
     locked_until: Instant
 
 
-Operation = Append | Remove | Unlock | SetAside | Rewrite | Move | Renew
+@dataclass(slots=True)
+class RenewSession:
+    """Let a session's lock last until another time. Answered with 1, or 0 if it is not held."""
 
-# The answer to one operation: for Append the first sequence number, for all others the sequence
-# numbers of the messages that their guard refused. Empty is the normal case.
+    queue: QueueNumber
+    session_id: str
+    nonce: int
+    locked_until: Instant
+
+
+@dataclass(slots=True)
+class SetSessionState:
+    """Replace a session's state; None clears it. Answered with 1, or 0 if it is not held."""
+
+    queue: QueueNumber
+    session_id: str
+    nonce: int
+    state: bytes | None
+
+
+@dataclass(slots=True)
+class ReleaseSession:
+    """End a session's lock; its locked messages are free again, uncounted. Answered as above."""
+
+    queue: QueueNumber
+    session_id: str
+    nonce: int
+
+
+@dataclass(slots=True)
+class EndLapsedSessions:
+    """Free the sessions whose lock has ended and that hold no message any more.
+
+    Answered with how many. Made in one batch with the operations that free those messages, so that
+    nobody can accept the session before they are at their place again.
+    """
+
+
+Operation = (
+    Append
+    | Publish
+    | Forget
+    | Remove
+    | Unlock
+    | SetAside
+    | Rewrite
+    | Move
+    | Renew
+    | Activate
+    | Purge
+    | RenewSession
+    | SetSessionState
+    | ReleaseSession
+    | EndLapsedSessions
+)
+
+# The answer to one operation: a number where it says so, and for all others the sequence numbers
+# of the messages that their guard refused. Empty is the normal case.
 Answer = int | list[int]

@@ -19,6 +19,7 @@ _SUFFIXES: Final = {
     SubQueue.MAIN: "",
     SubQueue.DEAD_LETTER: "/$DeadLetterQueue",
     SubQueue.TRANSFER_DEAD_LETTER: "/$Transfer/$DeadLetterQueue",
+    SubQueue.TRANSFER: "/$Transfer",
 }
 
 

@@ -6,6 +6,7 @@ A store holds fragments of many entities. It applies what the broker decided and
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from bendybus.model.entity import Queue
@@ -19,7 +20,9 @@ from bendybus.model.store_status import StoreStatus
 class Acquire:
     """A wish to lock messages: at most this many, and at most these bytes unless one alone is more.
 
-    The nonce is any signed 64-bit number that was not used before.
+    The nonce is any signed 64-bit number that was not used before. With a session, it is the one
+    under which the session was accepted, and `locked_until` the end of that lock as the caller
+    knows it: the messages stay locked as long as the session is.
     """
 
     queue: QueueNumber
@@ -27,21 +30,47 @@ class Acquire:
     bytes_max: int
     locked_until: Instant
     nonce: int
+    session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AcquireDeferred:
-    """A wish to lock deferred messages, named by their sequence numbers."""
+    """A wish to lock deferred messages, named by their sequence numbers.
+
+    With a session: only messages of it, and as `Acquire` says.
+    """
 
     queue: QueueNumber
     sequences: Sequence[int]
     locked_until: Instant
     nonce: int
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptSession:
+    """A wish to lock a session: the named one, or of those with a free message the next.
+
+    The next is the one that has waited longest since it got its first message or was released.
+    """
+
+    queue: QueueNumber
+    session_id: str | None
+    locked_until: Instant
+    nonce: int
+
+
+class SessionRefusal(Enum):
+    """Why no session was accepted."""
+
+    NONE_WAITS = "no free session has a message"
+    IS_LOCKED = "somebody holds it"
+    HAS_LAPSED = "its lock has ended, and what it held must be freed first; sweep and ask again"
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A message whose lock or time to live has ended; `guard` says which."""
+    """A message whose lock, time to live or delay has ended; `guard` says which."""
 
     queue: QueueNumber
     lock: Lock
@@ -51,13 +80,13 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class FragmentPlace:
-    """Where one fragment lives: a store, and three queues there, numbered on from the first."""
+    """Where one fragment lives: a store, and four queues there, numbered on from the first."""
 
     store: StoreNumber
     first_queue: QueueNumber
 
     def queue(self, sub_queue: SubQueue) -> QueueNumber:
-        """Return the number of one of the three."""
+        """Return the number of one of the four."""
         return QueueNumber(self.first_queue + sub_queue)
 
 
@@ -111,8 +140,13 @@ class MessageStore(Protocol):
     or whose number belongs to another fragment, is answered as lost.
     """
 
-    def apply(self, operations: Sequence[Operation], *, now: Instant) -> Awaitable[list[Answer]]:
-        """Write a batch atomically; one answer per operation."""
+    def apply(
+        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
+    ) -> Awaitable[list[Answer]]:
+        """Write a batch atomically; one answer per operation.
+
+        Strict: a message that its guard refuses undoes the whole batch, with `MessageLockLost`.
+        """
         ...
 
     def acquire(self, request: Acquire, *, now: Instant) -> Awaitable[list[StoredMessage]]:
@@ -132,9 +166,41 @@ class MessageStore(Protocol):
         ...
 
     def browse(
-        self, queue: QueueNumber, *, from_sequence: int, count_max: int, bytes_max: int
+        self,
+        queue: QueueNumber,
+        *,
+        from_sequence: int,
+        count_max: int,
+        bytes_max: int,
+        session_id: str | None = None,
     ) -> Awaitable[list[StoredMessage]]:
         """Read messages in order without touching them; at least one if there is one."""
+        ...
+
+    def find(self, queue: QueueNumber, sequences: Sequence[int]) -> Awaitable[list[StoredMessage]]:
+        """Read those of the messages that are there, whatever their state."""
+        ...
+
+    def accept_session(
+        self, request: AcceptSession, *, now: Instant
+    ) -> Awaitable[str | SessionRefusal]:
+        """Lock a session and return its id. One that was named need not have any messages."""
+        ...
+
+    def session_state(
+        self, queue: QueueNumber, session_id: str, nonce: int, *, now: Instant
+    ) -> Awaitable[bytes | None]:
+        """Return a session's state. Raises `SessionLockLost` if the lock is not held."""
+        ...
+
+    def sessions(
+        self, queue: QueueNumber, *, changed_since: Instant | None, skip: int, count_max: int
+    ) -> Awaitable[list[str]]:
+        """Return ids of sessions, in order.
+
+        Those whose state was set after an instant; with None, all that have active messages or a
+        state.
+        """
         ...
 
     def due(self, *, now: Instant, count_max: int) -> Awaitable[list[Due]]:

@@ -59,7 +59,7 @@ async def test_no_two_queues_share_a_place(tmp_path: Path, clock: ManualClock) -
             for source in queue.sub_queues[sub_queue].sources
         ]
 
-        assert len(places) == len(set(places)) == 3 * (1 + 16 + 1)
+        assert len(places) == len(set(places)) == 4 * (1 + 16 + 1)
 
 
 @pytest.mark.spec("R7.1")

@@ -27,7 +27,7 @@ def entities(database: Database) -> list[EntityRecord]:
 
 
 def put_entity(database: Database, store: int, record: EntityRecord) -> None:
-    """Write an entity, and make the three queues of each of its fragments that live here.
+    """Write an entity, and make the four queues of each of its fragments that live here.
 
     Raises `EntityExists` if its name, or a queue of its places, belongs to another.
     """

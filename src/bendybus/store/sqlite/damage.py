@@ -14,8 +14,7 @@ import apsw
 
 from bendybus.store.checksum import CHECKSUM_SIZE, is_intact, seed_with_fields
 from bendybus.store.marks import MarksDamaged, marks_from_text
-from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database
-from bendybus.store.sqlite.writing import ids_array
+from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array
 
 # What the find statements return for one message, in this order. Those of `acquire` end before
 # the state: they find only what is active and free.
@@ -82,7 +81,7 @@ def _intact_together(database: Database, rows: list[Row]) -> list[bytes] | None:
     for row, length in zip(rows, lengths, strict=True):
         content = together[at : at + length]
         at += length
-        # The seed as `writing` made it; by hand, because calls would be a tenth of what it costs
+        # The seed as `appending` made it; by hand, because calls would be a tenth of what it costs
         # to acquire a message.
         both = row[BODY] ^ row[ENQUEUED_AT]
         seed = both ^ both >> 32

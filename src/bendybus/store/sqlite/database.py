@@ -13,7 +13,8 @@ Rules:
 4. Writing the log back is asked for, never left to SQLite, which would swallow its errors.
 """
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +25,7 @@ from bendybus.model.errors import DataFolderUnusable, EntityNotFound
 from bendybus.model.ids import COUNTER_BITS, SubQueue
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 APPLICATION_ID: Final = 0x42454E44  # "BEND"
 
 COUNTER_BITS_HERE: Final = 44
@@ -153,6 +154,11 @@ class Database:
     def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._log_pages = pages
         return apsw.SQLITE_OK
+
+
+def ids_array(ids: Iterable[int]) -> object:
+    """Bind many ids, at least one, as one parameter."""
+    return apsw.carray(array("q", ids))
 
 
 def rows_of_queue(queue: int) -> tuple[int, int]:

@@ -18,8 +18,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import MessageState, StoredMessage
 from bendybus.store.checksum import CHECKSUM_SIZE, RESIDUE
 from bendybus.store.port import Acquire
-from bendybus.store.sqlite.database import Database
-from bendybus.store.sqlite.writing import ids_array
+from bendybus.store.sqlite.database import Database, ids_array
 
 # A tuple's own constructor, past the one that a named tuple wraps around it.
 _make_message: Final = partial(tuple.__new__, StoredMessage)

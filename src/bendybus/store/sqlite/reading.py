@@ -26,9 +26,8 @@ from bendybus.store.sqlite.damage import (
     despite_damage,
     set_aside,
 )
-from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, rows_of_queue
+from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array, rows_of_queue
 from bendybus.store.sqlite.plain_acquire import acquire_plain
-from bendybus.store.sqlite.writing import ids_array
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
 
@@ -84,6 +83,18 @@ def acquire_deferred(database: Database, request: AcquireDeferred) -> list[Store
         found = database.message_ids(request.queue, [message.sequence for message in messages])
         database.run("lock_messages", (ids_array(found), request.locked_until, request.nonce))
     return messages
+
+
+def find(database: Database, queue: QueueNumber, sequences: Sequence[int]) -> list[StoredMessage]:
+    """Return those of the messages that are there, in order."""
+    if not sequences:
+        return []
+    ids = ids_array(database.message_ids(queue, sequences))
+    return despite_damage(
+        database,
+        rows_of_queue(queue),
+        lambda: _stored(database, queue, _rows(database, "find", (ids,))),
+    )
 
 
 def due(database: Database, now: Instant, count_max: int) -> list[Due]:

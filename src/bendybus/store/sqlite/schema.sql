@@ -1,4 +1,4 @@
--- One messaging store. Version 1.
+-- One messaging store. Version 2.
 --
 -- The id of a message is its queue's number and its counter in one integer,
 --     number << 44 | counter
@@ -50,7 +50,57 @@ CREATE TABLE body (
     content BLOB NOT NULL
 );
 
+-- Contents that several subscriptions hold: how many still do. One that only one message ever had
+-- is not here.
+CREATE TABLE shared_body (
+    body    INTEGER PRIMARY KEY,
+    holders INTEGER NOT NULL
+);
+
+-- Sessions that have or had messages, have a state, or are locked. A message locked within a
+-- session has the session's nonce and, as its `locked_until`, a time that never comes: how long it
+-- is held is written here alone, so renewing a session changes one row.
+CREATE TABLE session (
+    queue         INTEGER NOT NULL,
+    session_id    TEXT NOT NULL,
+    -- Since when it has waited to be accepted: since its first message, or its last release.
+    waiting_since INTEGER NOT NULL,
+    -- Whether it may have a free message. Looked up and corrected when it is about to be accepted.
+    is_ready      INTEGER NOT NULL,
+    locked_until  INTEGER,
+    nonce         INTEGER,
+    state         BLOB,
+    state_set_at  INTEGER,
+    PRIMARY KEY (queue, session_id)
+) WITHOUT ROWID;
+
+-- Ids seen by duplicate detection, as they were added: one row per commit, with the digests one
+-- after the other. What is looked up is a table in memory, made of this when the store opens.
+CREATE TABLE seen (
+    id      INTEGER PRIMARY KEY,
+    queue   INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    digests BLOB NOT NULL
+);
+
+-- Messages that came from another queue, until they have left it there.
+CREATE TABLE transfer (
+    source   INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    made_at  INTEGER NOT NULL,
+    PRIMARY KEY (source, sequence)
+) WITHOUT ROWID;
+
 CREATE INDEX message_free ON message (queue) WHERE state = 0 AND locked_until IS NULL;
 CREATE INDEX message_locked ON message (locked_until) WHERE locked_until IS NOT NULL;
 CREATE INDEX message_expiring ON message (expires_at)
     WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0;
+-- A scheduled message counts as enqueued at the time that it is scheduled for.
+CREATE INDEX message_scheduled ON message (enqueued_at) WHERE state = 2;
+CREATE INDEX message_session ON message (queue, session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX session_waiting ON session (queue, waiting_since)
+    WHERE is_ready = 1 AND nonce IS NULL;
+CREATE INDEX session_locked ON session (locked_until) WHERE locked_until IS NOT NULL;
+CREATE INDEX session_changed ON session (queue, state_set_at) WHERE state_set_at IS NOT NULL;
+CREATE INDEX seen_age ON seen (queue, seen_at);
+CREATE INDEX transfer_age ON transfer (made_at);

@@ -6,12 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bendybus.model.errors import MessageLockLost
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation
 from bendybus.model.store_status import StoreState, StoreStatus
-from bendybus.store.port import Acquire, AcquireDeferred, Due, EntityRecord, QueueCounts
-from bendybus.store.sqlite import catalog, reading, writing
+from bendybus.store.port import (
+    AcceptSession,
+    Acquire,
+    AcquireDeferred,
+    Due,
+    EntityRecord,
+    QueueCounts,
+    SessionRefusal,
+)
+from bendybus.store.sqlite import applying, catalog, reading, sessions
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
 
@@ -50,14 +59,17 @@ class SqliteStore:
         await self._lane.close()
 
     def apply(
-        self, operations: Sequence[Operation], *, now: Instant
+        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
     ) -> "asyncio.Future[list[Answer]]":
         """Write a batch atomically; one answer per operation."""
 
         def work(database: Database) -> list[Answer]:
-            return [writing.make(database, operation, now) for operation in operations]
+            answers = [applying.make(database, operation, now) for operation in operations]
+            if is_strict and any(isinstance(lost, list) and lost for lost in answers):
+                raise MessageLockLost("The lock on a message of the batch is not held.")
+            return answers
 
-        return self._lane.submit(work, is_synced=any(map(writing.is_synced, operations)))
+        return self._lane.submit(work, is_synced=any(map(applying.is_synced, operations)))
 
     def acquire(self, request: Acquire, *, now: Instant) -> "asyncio.Future[list[StoredMessage]]":
         """Lock free messages."""
@@ -79,12 +91,52 @@ class SqliteStore:
         )
 
     def browse(
-        self, queue: QueueNumber, *, from_sequence: int, count_max: int, bytes_max: int
+        self,
+        queue: QueueNumber,
+        *,
+        from_sequence: int,
+        count_max: int,
+        bytes_max: int,
+        session_id: str | None = None,
     ) -> "asyncio.Future[list[StoredMessage]]":
         """Read messages in order without touching them."""
         limits = count_max, bytes_max
+        if session_id is not None:
+            return self._lane.submit(
+                lambda db: sessions.browse(db, queue, session_id, from_sequence, limits),
+                is_synced=False,
+            )
         return self._lane.submit(
             lambda db: reading.browse(db, queue, from_sequence, limits), is_synced=False
+        )
+
+    def find(
+        self, queue: QueueNumber, sequences: Sequence[int]
+    ) -> "asyncio.Future[list[StoredMessage]]":
+        """Read messages by their numbers."""
+        return self._lane.submit(lambda db: reading.find(db, queue, sequences), is_synced=False)
+
+    def accept_session(
+        self, request: AcceptSession, *, now: Instant
+    ) -> "asyncio.Future[str | SessionRefusal]":
+        """Lock a session."""
+        return self._lane.submit(lambda db: sessions.accept(db, request, now), is_synced=False)
+
+    def session_state(
+        self, queue: QueueNumber, session_id: str, nonce: int, *, now: Instant
+    ) -> "asyncio.Future[bytes | None]":
+        """Return a session's state."""
+        return self._lane.submit(
+            lambda db: sessions.state(db, queue, session_id, nonce, now), is_synced=False
+        )
+
+    def sessions(
+        self, queue: QueueNumber, *, changed_since: Instant | None, skip: int, count_max: int
+    ) -> "asyncio.Future[list[str]]":
+        """Return ids of sessions."""
+        limits = skip, count_max
+        return self._lane.submit(
+            lambda db: sessions.ids(db, queue, changed_since, limits), is_synced=False
         )
 
     def due(self, *, now: Instant, count_max: int) -> "asyncio.Future[list[Due]]":

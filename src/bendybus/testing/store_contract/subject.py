@@ -24,7 +24,7 @@ EVENTS: Final = EntityRecord(
     Queue("events", QueueProperties(enable_partitioning=True)),
     1,
     tuple(
-        FragmentPlace(HERE if fragment == FRAGMENT_HERE else ELSEWHERE, QueueNumber(4))
+        FragmentPlace(HERE if fragment == FRAGMENT_HERE else ELSEWHERE, QueueNumber(5))
         for fragment in range(16)
     ),
 )

@@ -164,3 +164,10 @@ SELECT number, name, version, properties, places FROM entity ORDER BY number;
 
 -- name: queues
 SELECT number, entity, fragment, sub_queue FROM queue ORDER BY number;
+
+-- name: find
+SELECT json_group_array(json_array(
+           id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
+           body, size,
+           state, locked_until, nonce))
+  FROM (SELECT * FROM message WHERE id IN carray(?1) AND state <> 9 ORDER BY id);

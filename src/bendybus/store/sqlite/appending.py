@@ -1,0 +1,91 @@
+"""Appends messages, inside the lane's transaction.
+
+The seed of a message's checksum is made of what never changes about it: the row of its body and
+the time it was enqueued, with their upper halves folded into the lower, and the session and
+partition key if it has any. `damage` makes it again from the stored row.
+"""
+
+import json
+from collections.abc import Iterable
+
+import apsw
+
+from bendybus.model.errors import QuotaExceeded
+from bendybus.model.ids import Instant
+from bendybus.model.message import Message
+from bendybus.model.operations import Append
+from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
+from bendybus.store.sqlite.database import Database, rows_of_queue
+
+
+def append(database: Database, operation: Append, now: Instant) -> int:
+    """Append; return the first sequence number."""
+    queue, messages = operation.queue, operation.messages
+    offset = database.offset(queue)
+    size = sum([len(message.content) for message in messages]) + CHECKSUM_SIZE * len(messages)
+    main = database.main(queue)
+    if main != queue:
+        # The bytes of a sub-queue are counted, and refused, on the main one.
+        _reserve(database, main, (0, size, operation.bytes_max))
+        size = 0
+    counter = _reserve(database, queue, (len(messages), size, operation.bytes_max))
+    first = rows_of_queue(queue)[0] + counter
+    if messages:
+        _insert(database, operation, first, now)
+    return first - offset
+
+
+def _insert(database: Database, operation: Append, first: int, now: Instant) -> None:
+    messages = operation.messages
+    has_fields = any(map(_has_fields, messages))
+    seeds: Iterable[int] = [
+        (both := body ^ now) ^ both >> 32 for body in range(first, first + len(messages))
+    ]
+    if has_fields:
+        seeds = map(_seed_with_fields, seeds, messages)
+    bodies = apsw.carray(sealed([message.content for message in messages], seeds))
+    database.run("append_bodies", (first, bodies))
+    if has_fields:
+        fields = json.dumps([_fields(message) for message in messages])
+        database.run("append_messages_with_fields", (first, operation.queue, now, fields))
+    else:
+        database.run("append_messages", (first, operation.queue, now, bodies))
+
+
+def _reserve(database: Database, queue: int, wanted: tuple[int, int, int]) -> int:
+    """Take so many counters and bytes, if there is room; return the first counter."""
+    row = database.row("reserve_counters", (queue, *wanted))
+    if row is None:
+        _, size, bytes_max = wanted
+        counts = database.row("counts", (queue,))
+        assert counts is not None, "its offset is known, so the queue is here"
+        raise QuotaExceeded(
+            f"The fragment is full: it holds {counts[1]} bytes of {bytes_max}, and what was"
+            f" sent has {size}."
+        )
+    counter: int = row[0]
+    return counter
+
+
+def _has_fields(message: Message) -> bool:
+    return (
+        message.expires_at is not None
+        or message.session_id is not None
+        or message.partition_key is not None
+    )
+
+
+def _seed_with_fields(seed: int, message: Message) -> int:
+    session_id, key = message.session_id, message.partition_key
+    if session_id is not None or key is not None:
+        return seed_with_fields(seed, session_id, key)
+    return seed
+
+
+def _fields(message: Message) -> tuple[int, int | None, str | None, str | None]:
+    return (
+        len(message.content) + CHECKSUM_SIZE,
+        message.expires_at,
+        message.session_id,
+        message.partition_key,
+    )

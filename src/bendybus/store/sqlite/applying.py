@@ -1,0 +1,63 @@
+"""Which function makes which operation. No decisions: guards and constraints only."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from bendybus.model.ids import Instant
+from bendybus.model.operations import (
+    Activate,
+    Answer,
+    Append,
+    EndLapsedSessions,
+    Forget,
+    Move,
+    Operation,
+    Publish,
+    Purge,
+    ReleaseSession,
+    Remove,
+    Renew,
+    RenewSession,
+    Rewrite,
+    SetAside,
+    SetSessionState,
+    Unlock,
+)
+from bendybus.store.sqlite import (
+    appending,
+    publishing,
+    purging,
+    scheduling,
+    sessions,
+    settling,
+    transfers,
+)
+from bendybus.store.sqlite.database import Database
+
+_MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]] = {
+    Append: appending.append,
+    Publish: publishing.publish,
+    Forget: transfers.forget,
+    Remove: settling.remove,
+    Unlock: settling.unlock,
+    SetAside: settling.set_aside,
+    Rewrite: settling.rewrite,
+    Move: settling.move,
+    Renew: settling.renew,
+    Activate: scheduling.activate,
+    Purge: purging.purge,
+    RenewSession: sessions.renew,
+    SetSessionState: sessions.set_state,
+    ReleaseSession: sessions.release,
+    EndLapsedSessions: sessions.end_lapsed,
+}
+
+
+def make(database: Database, operation: Operation, now: Instant) -> Answer:
+    """Make one operation, inside the lane's transaction, and return its answer."""
+    return _MAKERS[type(operation)](database, operation, now)
+
+
+def is_synced(operation: Operation) -> bool:
+    """Say whether the operation must be on disk before it is answered. Locks need not be."""
+    return not isinstance(operation, Renew | RenewSession)

@@ -1,0 +1,151 @@
+"""Changes messages that are there, inside the lane's transaction. No decisions: guards only.
+
+Each function returns the sequence numbers of the messages that their guard refused.
+"""
+
+import json
+from collections.abc import Sequence
+
+from bendybus.model.ids import Instant
+from bendybus.model.message import Lock
+from bendybus.model.operations import (
+    Guard,
+    Move,
+    Remove,
+    Renew,
+    Rewrite,
+    SetAside,
+    Unlock,
+)
+from bendybus.store.marks import marks_to_text
+from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
+
+
+def remove(database: Database, operation: Remove, now: Instant) -> list[int]:
+    """Delete messages and their contents."""
+    lost: list[int] = []
+    for nonce, sequences in _by_nonce(operation.locks):
+        found = _guarded(database, operation.queue, sequences, nonce, operation.guard, now)
+        lost += found.lost
+        if not found.ids:
+            continue
+        ids = ids_array(found.ids)
+        database.run("remove_bodies", (ids_array(found.bodies) if found.bodies else ids,))
+        database.run("remove_messages", (ids,))
+        database.run("count_down", (operation.queue, len(found.ids)))
+        database.run("bytes_down", (database.main(operation.queue), found.size))
+    return lost
+
+
+def unlock(database: Database, operation: Unlock, now: Instant) -> list[int]:
+    """Make messages free."""
+    lost: list[int] = []
+    for nonce, sequences in _by_nonce(operation.locks):
+        found = _guarded(database, operation.queue, sequences, nonce, operation.guard, now)
+        lost += found.lost
+        if found.ids:
+            database.run("unlock_messages", (ids_array(found.ids), int(operation.is_counted)))
+    return lost
+
+
+def set_aside(database: Database, operation: SetAside, now: Instant) -> list[int]:
+    """Defer messages."""
+    lost: list[int] = []
+    for nonce, sequences in _by_nonce(operation.locks):
+        found = _guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
+        lost += found.lost
+        if found.ids:
+            database.run("defer_messages", (ids_array(found.ids),))
+    return lost
+
+
+def renew(database: Database, operation: Renew, now: Instant) -> list[int]:
+    """Let locks last longer."""
+    lost: list[int] = []
+    for nonce, sequences in _by_nonce(operation.locks):
+        found = _guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
+        lost += found.lost
+        if found.ids:
+            database.run("renew_messages", (ids_array(found.ids), operation.locked_until))
+    return lost
+
+
+def rewrite(database: Database, operation: Rewrite, now: Instant) -> list[int]:
+    """Replace the marks of a message."""
+    lock = operation.lock
+    found = _guarded(database, operation.queue, [lock.sequence], lock.nonce, Guard.HELD, now)
+    for row in found.ids:
+        database.run("rewrite_marks", (row, marks_to_text(operation.marks)))
+    return found.lost
+
+
+def move(database: Database, operation: Move, now: Instant) -> list[int]:
+    """Move a message to another queue."""
+    lock = operation.lock
+    found = _guarded(database, operation.queue, [lock.sequence], lock.nonce, operation.guard, now)
+    for row in found.ids:
+        _renumber(database, operation, row, found.size)
+    return found.lost
+
+
+def _renumber(database: Database, operation: Move, row: int, size: int) -> None:
+    """Give a message its place in the other queue. Its body stays where it is."""
+    here, there = operation.queue, operation.to_queue
+    database.offset(there)
+    reserved = database.row("reserve_one_counter", (there,))
+    assert reserved is not None, "its offset is known, so the queue is here"
+    new_row = rows_of_queue(there)[0] + reserved[0]
+    marks = marks_to_text(operation.marks)
+    database.run("move_message", (row, new_row, there, marks, int(operation.is_counted)))
+    database.run("count_down", (here, 1))
+    if database.main(here) != database.main(there):
+        database.run("bytes_down", (database.main(here), size))
+        database.run("bytes_down", (database.main(there), -size))
+
+
+class _Found:
+    """Which of the messages asked for passed their guard."""
+
+    __slots__ = ("bodies", "ids", "lost", "size")
+
+    def __init__(self, ids: Sequence[int], bodies: list[int], size: int, lost: list[int]) -> None:
+        self.ids = ids
+        # Ids of the bodies; empty when they are those of the messages, as in a main queue.
+        self.bodies = bodies
+        self.size = size
+        self.lost = lost
+
+
+def _guarded(
+    database: Database, queue: int, sequences: Sequence[int], nonce: int, guard: Guard, now: Instant
+) -> _Found:
+    ids = database.message_ids(queue, sequences)
+    row = database.row("find_guarded", (ids_array(ids), guard.name, nonce, now))
+    assert row is not None
+    count, size, found_text, bodies_text = row
+    bodies: list[int] = json.loads(bodies_text)
+    if count == len(ids) and not bodies:
+        return _Found(ids, [], int(size), [])
+    found: list[int] = json.loads(found_text)
+    passed = set(found)
+    lost = [
+        sequence for row_id, sequence in zip(ids, sequences, strict=True) if row_id not in passed
+    ]
+    if bodies and len(bodies) < len(found):
+        # Some bodies have another id and some the same: name them all.
+        moved = database.row("bodies_of", (ids_array(found),))
+        assert moved is not None
+        bodies = json.loads(moved[0])
+    return _Found(found, bodies, int(size), lost)
+
+
+def _by_nonce(locks: Sequence[Lock]) -> list[tuple[int, list[int]]]:
+    """Group locks by the acquire that took them; mostly they all come from one."""
+    groups: dict[int, list[int]] = {}
+    for sequence, nonce, _ in locks:
+        group = groups.get(nonce)
+        if group is None:
+            groups[nonce] = [sequence]
+        else:
+            group.append(sequence)
+    return list(groups.items())
