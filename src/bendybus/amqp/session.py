@@ -421,7 +421,7 @@ class AmqpLink:
     def send_many(self, deliveries: Sequence[tuple[bytes, bytes, object]], *, settled: bool) -> int:
         """Send payloads with their tags and parcels, as far as it goes; return how many were sent.
 
-        The same as `send` for each, at two thirds of the cost: what does not change from one
+        The same as `send` for each, but cheaper: what does not change from one
         delivery to the next is looked up once.
         """
         session = self.session

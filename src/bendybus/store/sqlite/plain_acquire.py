@@ -1,8 +1,7 @@
 """acquire, for messages with nothing but a content: the many.
 
 The careful way (`reading`) makes a row of eleven values for every message. Here the values come in
-columns, one JSON array each, and become messages without a line of Python per value: a third of
-the time that the interpreter spends on an acquire. Whatever is out of the ordinary (fields, marks,
+columns, one JSON array each, and become messages without a line of Python per value. Whatever is out of the ordinary (fields, marks,
 damage, more bytes than asked for) is left to the careful way, untouched.
 """
 

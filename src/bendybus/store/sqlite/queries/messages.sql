@@ -2,7 +2,7 @@
 --
 -- Each touches all rows of its batch in ONE step, and what it returns comes in one row (JSON and
 -- concatenated bytes). A step lets go of the interpreter lock, and getting it back from a busy
--- event loop takes up to a switch interval; paid per row, that made sends thirty times slower
+-- event loop takes up to a switch interval; paid per row, that costs more than the statement
 -- (decisions/0004).
 
 -- name: reserve_counters
