@@ -29,7 +29,7 @@ from bendybus.store.sqlite.store import SqliteStore
 # (decisions/0004).
 SWITCH_SECONDS: Final = 0.0005
 # How many new objects make the collector look for cycles among the young ones. Messages in flight
-# are many and are freed without it; at the default of 700 it shows in every profile of the event loop.
+# are many and are freed without it; at the default of 700 it shows in every profile.
 COLLECT_OBJECTS: Final = 50_000
 LOCK_FILE: Final = "broker.lock"
 _OPERATOR: Final = "taken offline by an operator"

@@ -1,8 +1,9 @@
 """acquire, for messages with nothing but a content: the many.
 
 The careful way (`reading`) makes a row of eleven values for every message. Here the values come in
-columns, one JSON array each, and become messages without a line of Python per value. Whatever is out of the ordinary (fields, marks,
-damage, more bytes than asked for) is left to the careful way, untouched.
+columns, one JSON array each, and become messages without a line of Python per value. Whatever is
+out of the ordinary (fields, marks, damage, more bytes than asked for) is left to the careful way,
+untouched.
 """
 
 import json
