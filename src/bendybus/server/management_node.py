@@ -1,6 +1,5 @@
 """`$management` of an entity: operations by request and response (R7.4)."""
 
-import uuid
 from typing import Any, Final
 
 from bendybus.amqp.values import AmqpArray, Int, Symbol, Timestamp
@@ -9,29 +8,31 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.deferred import receive_deferred
 from bendybus.broker.receive import ReceiveMode
 from bendybus.broker.served_queue import ServedSubQueue
-from bendybus.broker.settle import LOCK_LOST, renew, settle
+from bendybus.broker.settle import renew, settle
 from bendybus.model.access import Right
 from bendybus.model.errors import (
     ArgumentInvalid,
     ArgumentOutOfRange,
     BusError,
-    MessageLockLost,
-    MessageNotFound,
     NotImplementedYet,
 )
-from bendybus.model.message import Lock
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 from bendybus.server.outgoing_message import (
     careful_payload,
     encode_changes,
-    lock_of_token,
     lock_token,
+)
+from bendybus.server.request_body import (
+    Response,
+    locks,
+    nothing_found,
+    number,
+    sequences,
+    succeeded,
+    text,
 )
 from bendybus.server.requests import Request
 from bendybus.server.translate import CONDITIONS, description_of
-
-LOCK_TOKENS_MAX: Final = 4096
-_NUMBER_MAX: Final = 2**63 - 1
 
 # Operations of the protocol that this version does not serve, and the right each will need.
 NOT_YET_SERVED: Final = frozenset(
@@ -48,8 +49,6 @@ NOT_YET_SERVED: Final = frozenset(
         "batch-delete-messages",
     }
 )
-
-Response = tuple[dict[object, object], object]
 
 
 class ManagementNode:
@@ -95,20 +94,15 @@ class ManagementNode:
                 raise NotImplementedYet(f"There is no operation '{operation}'.")
 
     async def _peek(self, body: dict[str, Any]) -> Response:
-        from_sequence = _number(body, "from-sequence-number", 0)
-        count = _number(body, "message-count", 1)
+        from_sequence = number(body, "from-sequence-number", 0)
+        count = number(body, "message-count", 1)
         if count < 1:
             raise ArgumentOutOfRange("message-count must be at least 1.")
         if body.get("session-id") is not None:
             raise NotImplementedYet("Sessions are not served by this version.")
         messages = await browse(self._sub_queue, from_sequence, count)
         if not messages:
-            properties: dict[object, object] = {
-                "statusCode": Int(204),
-                "statusDescription": "No messages.",
-                "errorCondition": Symbol("com.microsoft:message-not-found"),
-            }
-            return properties, {"messages": []}
+            return nothing_found("messages"), {"messages": []}
         found = [
             {
                 "message": careful_payload(
@@ -120,22 +114,21 @@ class ManagementNode:
             }
             for message in messages
         ]
-        return _ok(), {"messages": found}
+        return succeeded(), {"messages": found}
 
     async def _renew(self, body: dict[str, Any]) -> Response:
-        locks = _locks(body)
-        expires_at = await renew(self._sub_queue, locks, self._clock)
-        expirations = AmqpArray(Timestamp, (Timestamp(expires_at),) * len(locks))
-        return _ok(), {"expirations": expirations}
+        held = locks(body)
+        expires_at = await renew(self._sub_queue, held, self._clock)
+        expirations = AmqpArray(Timestamp, (Timestamp(expires_at),) * len(held))
+        return succeeded(), {"expirations": expirations}
 
     async def _receive(self, body: dict[str, Any]) -> Response:
         mode = ReceiveMode.PEEK_LOCK
-        if _number(body, "receiver-settle-mode", 1) == 0:
+        if number(body, "receiver-settle-mode", 1) == 0:
             mode = ReceiveMode.RECEIVE_AND_DELETE
         is_locked = mode is ReceiveMode.PEEK_LOCK
         is_partitioned = self._sub_queue.queue.is_partitioned
-        sequences = _sequences(body)
-        messages = await receive_deferred(self._sub_queue, sequences, mode, self._clock)
+        messages = await receive_deferred(self._sub_queue, sequences(body), mode, self._clock)
         found: list[dict[object, object]] = []
         for message in messages:
             payload = careful_payload(message, is_locked=is_locked, is_partitioned=is_partitioned)
@@ -143,14 +136,14 @@ class ManagementNode:
             if is_locked:
                 entry["lock-token"] = lock_token(message.lock)
             found.append(entry)
-        return _ok(), {"messages": found}
+        return succeeded(), {"messages": found}
 
     async def _settle(self, body: dict[str, Any]) -> Response:
-        locks = _locks(body)
-        failures = await settle(self._sub_queue, locks, _outcome(body), self._clock)
+        held = locks(body)
+        failures = await settle(self._sub_queue, held, _outcome(body), self._clock)
         for failure in failures.values():
             raise failure
-        return _ok(), None
+        return succeeded(), None
 
 
 def right_for(operation: str) -> Right:
@@ -159,48 +152,6 @@ def right_for(operation: str) -> Right:
     if name in ("schedule-message", "cancel-scheduled-message"):
         return Right.SEND
     return Right.MANAGE if name.endswith(("-rule", "-rules")) else Right.LISTEN
-
-
-def _ok() -> dict[object, object]:
-    return {"statusCode": Int(200), "statusDescription": "OK"}
-
-
-def _number(body: dict[str, Any], name: str, default: int) -> int:
-    value = body.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ArgumentInvalid(f"{name} must be a number.")
-    return int(value)
-
-
-def _sequences(body: dict[str, Any]) -> list[int]:
-    given = body.get("sequence-numbers")
-    items = given.items if isinstance(given, AmqpArray) else given
-    if not isinstance(items, list | tuple) or not items:
-        raise ArgumentInvalid("sequence-numbers must be an array of at least one long.")
-    numbers = [int(each) for each in items if isinstance(each, int) and type(each) is not bool]
-    if len(numbers) != len(items):
-        raise ArgumentInvalid("sequence-numbers must be an array of long.")
-    if min(numbers) < 0 or max(numbers) > _NUMBER_MAX:
-        raise MessageNotFound("There is no message with a negative sequence number.")
-    return numbers
-
-
-def _locks(body: dict[str, Any]) -> list[Lock]:
-    tokens = body.get("lock-tokens")
-    items = tokens.items if isinstance(tokens, AmqpArray) else tokens
-    if not isinstance(items, list | tuple) or not items:
-        raise ArgumentInvalid("lock-tokens must be an array of at least one uuid.")
-    if len(items) > LOCK_TOKENS_MAX:
-        raise ArgumentOutOfRange(f"At most {LOCK_TOKENS_MAX} lock-tokens fit in one request.")
-    locks: list[Lock] = []
-    for token in items:
-        if not isinstance(token, uuid.UUID):
-            raise ArgumentInvalid("lock-tokens must be an array of uuid.")
-        lock = lock_of_token(token)
-        if lock.sequence > _NUMBER_MAX or lock.nonce > _NUMBER_MAX:
-            raise MessageLockLost(LOCK_LOST)
-        locks.append(lock)
-    return locks
 
 
 def _outcome(body: dict[str, Any]) -> Outcome:
@@ -219,14 +170,7 @@ def _outcome(body: dict[str, Any]) -> Outcome:
             return Defer(encoded)
         case "suspended":
             return DeadLetter(
-                _text(body, "deadletter-reason"), _text(body, "deadletter-description"), encoded
+                text(body, "deadletter-reason"), text(body, "deadletter-description"), encoded
             )
         case status:
             raise ArgumentInvalid(f"disposition-status '{status}' is not known.")
-
-
-def _text(body: dict[str, Any], name: str) -> str | None:
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ArgumentInvalid(f"{name} must be a string.")
-    return value
