@@ -4,6 +4,7 @@ import typer
 
 from bendybus import __version__
 from bendybus.cli.failure import ending_in_one_line
+from bendybus.cli.messages import peek, receive, send
 from bendybus.cli.serve import serve
 from bendybus.cli.store import store_commands
 
@@ -16,6 +17,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command()(serve)
+app.command()(send)
+app.command()(receive)
+app.command()(peek)
 app.add_typer(store_commands, name="store")
 
 

@@ -1,8 +1,7 @@
 """`bendybus store`: look at messaging stores, and drill the loss of one."""
 
 import json
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,33 +9,13 @@ from rich.table import Table
 
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.management import Management, find_management
-from bendybus.model.connection_string import ConnectionString
-from bendybus.settings import DEFAULT_RULE_NAME, DEVELOPMENT_KEY
+from bendybus.cli.options import (
+    DEVELOPMENT_CONNECTION,
+    ConnectionOption,
+    Output,
+    OutputOption,
+)
 
-DEVELOPMENT_CONNECTION: Final = ConnectionString(
-    host="localhost",
-    rule_name=DEFAULT_RULE_NAME,
-    key=DEVELOPMENT_KEY,
-    use_development_emulator=True,
-).to_text()
-
-
-class Output(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-ConnectionOption = Annotated[
-    str,
-    typer.Option(
-        "--connection-string",
-        envvar="BENDYBUS_CONNECTION_STRING",
-        help="What the broker printed at its start; by default the development one.",
-        show_default=False,
-    ),
-]
 UrlOption = Annotated[
     str | None,
     typer.Option(
@@ -45,7 +24,6 @@ UrlOption = Annotated[
         help="Where the broker answers HTTP; by default port 5300 of the connection's host.",
     ),
 ]
-OutputOption = Annotated[Output, typer.Option("--output", help="A table, or JSON for programs.")]
 NumberArgument = Annotated[int, typer.Argument(min=0, help="Stores are numbered from 0.")]
 
 store_commands = typer.Typer(

@@ -1,0 +1,42 @@
+"""Options that several commands have."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from bendybus.model.connection_string import ConnectionString
+from bendybus.settings import DEFAULT_RULE_NAME, DEVELOPMENT_KEY
+
+DEVELOPMENT_CONNECTION: Final = ConnectionString(
+    host="localhost",
+    rule_name=DEFAULT_RULE_NAME,
+    key=DEVELOPMENT_KEY,
+    use_development_emulator=True,
+).to_text()
+
+
+class Output(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ConnectionOption = Annotated[
+    str,
+    typer.Option(
+        "--connection-string",
+        envvar="BENDYBUS_CONNECTION_STRING",
+        help="What the broker printed at its start; by default the development one.",
+        show_default=False,
+    ),
+]
+OutputOption = Annotated[Output, typer.Option("--output", help="For people, or JSON for programs.")]
+EntityArgument = Annotated[str, typer.Argument(help="A queue or a topic.")]
+SubscriptionOption = Annotated[
+    str | None, typer.Option("--subscription", help="A subscription of the topic.")
+]
+DeadLetterOption = Annotated[
+    bool, typer.Option("--dead-letter", help="Its dead-letter queue instead.")
+]
