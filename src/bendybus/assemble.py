@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import gc
-import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -33,8 +32,6 @@ SWITCH_SECONDS: Final = 0.0005
 COLLECT_OBJECTS: Final = 50_000
 LOCK_FILE: Final = "broker.lock"
 _OPERATOR: Final = "taken offline by an operator"
-
-_log = logging.getLogger(__name__)
 
 
 class StoreDrills:
@@ -74,9 +71,7 @@ async def run_broker(
         async with _open_stores(settings) as stores:
             catalog = Catalog(stores, settings.namespace.name)
             await catalog.load()
-            await catalog.declare(settings.namespace.queues)
-            if settings.namespace.topics:
-                _log.warning("topics are not served by this version")
+            await catalog.declare((*settings.namespace.queues, *settings.namespace.topics))
             async with (
                 _sweeping(catalog, clock) as sweeping,
                 _serving(settings, stores, catalog, clock) as ports,

@@ -52,7 +52,9 @@ async def hold(lane: Lane, brake: Brake) -> "asyncio.Future[str]":
 def put(name: str, database: Database) -> str:
     """Write an entity of that name."""
     database.execute(
-        "INSERT INTO entity (name, version, properties, places) VALUES (?, 1, '', '')", (name,)
+        "INSERT INTO entity (name, kind, version, properties, places)"
+        " VALUES (?, 'queue', 1, '', '')",
+        (name,),
     )
     return name
 

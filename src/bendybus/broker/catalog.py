@@ -1,17 +1,15 @@
 """catalog: which entities there are. Every store keeps a copy (R7.1)."""
 
 import asyncio
-import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
 
+from bendybus.broker.declaring import Plan
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Timetable
-from bendybus.model.entity import Queue, QueueProperties, check_partitioning_unchanged, name_key
-from bendybus.model.errors import EntityNotFound, InvalidOperation, StartRefused
-from bendybus.model.ids import EntityNumber, FragmentIndex, QueueNumber, StoreNumber, SubQueue
-from bendybus.store.port import EntityRecord, FragmentPlace, Store
-
-_QUEUES_PER_FRAGMENT: Final = len(SubQueue)
+from bendybus.broker.served_topic import ServedSubscription, ServedTopic
+from bendybus.model.entity import Queue, Subscription, Topic, name_key
+from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
+from bendybus.model.ids import EntityNumber, FragmentIndex, QueueNumber, SubQueue
+from bendybus.store.port import EntityRecord, Store
 
 
 class Catalog:
@@ -26,89 +24,110 @@ class Catalog:
         self._records: dict[EntityNumber, EntityRecord] = {}
         self._queues: dict[str, ServedQueue] = {}
 
+    @property
+    def records(self) -> Mapping[EntityNumber, EntityRecord]:
+        """Every entity as it stands in the stores."""
+        return self._records
+
     def queue(self, name: str) -> ServedQueue:
-        """Return a queue by name, whatever its case."""
+        """Return a queue, a topic, or a subscription by its path, whatever the case."""
         found = self._queues.get(name_key(name))
         if found is None:
             raise EntityNotFound.named(f"sb://{self.namespace}/{name}")
         return found
 
+    def subscription(self, topic: str, name: str) -> ServedSubscription:
+        """Return a subscription of a topic, whatever the case."""
+        parent = self.queue(topic)
+        found = parent.subscription(name) if isinstance(parent, ServedTopic) else None
+        if found is None:
+            raise EntityNotFound.named(f"{self.namespace}:Topic:{topic}|{name}")
+        return found
+
     def queues(self) -> Iterable[ServedQueue]:
-        """Return every queue."""
+        """Return every queue, topic and subscription."""
         return self._queues.values()
 
     async def load(self) -> None:
         """Read the catalog from every store that is online; the highest version counts."""
+        versions: dict[Store, dict[EntityNumber, int]] = {}
         for store in self.stores:
             if not store.is_online:
                 continue
-            for record in await store.entities():
+            found = await store.entities()
+            versions[store] = {record.number: record.version for record in found}
+            for record in found:
                 known = self._records.get(record.number)
                 if known is None or known.version < record.version:
                     self._records[record.number] = record
-        for record in self._records.values():
+        # A topic has a lower number than its subscriptions: it was there before them.
+        records = [record for _, record in sorted(self._records.items())]
+        for record in records:
+            self._serve(record)
+        # A crash may have come between the writes to two stores.
+        await asyncio.gather(
+            *(
+                store.put_entity(record)
+                for store, held in versions.items()
+                for record in records
+                if held.get(record.number) != record.version
+            )
+        )
+
+    async def declare(self, entities: Sequence[Queue | Topic]) -> None:
+        """Make the entities of a configuration: create new ones, change those that differ.
+
+        Subscriptions that it does not mention stay as they are.
+        """
+        plan = Plan(self._records, [max(numbers, default=0) for numbers in self.places])
+        for entity in entities:
+            plan.declare(entity)
+        if not plan.changed:
+            return
+        try:
+            await self.write(plan.changed)
+        except StoreUnavailable as error:
+            raise StartRefused(
+                f"{error} So '{plan.changed[0].name}' cannot be created or changed; mend the store,"
+                " or start with the entities as they were"
+            ) from error
+        for record in self._with_subscriptions(plan.changed):
             self._serve(record)
 
-    async def declare(self, queues: Sequence[Queue]) -> None:
-        """Make the queues of a configuration file: create new ones, change those that differ."""
-        for queue in queues:
-            known = self._queues.get(name_key(queue.name))
-            if known is None:
-                await self._create(queue)
-            elif known.properties != queue.properties:
-                await self._change(known, queue.properties)
-
-    async def _create(self, queue: Queue) -> None:
-        number = EntityNumber(max(self._records, default=0) + 1)
-        places = self._choose_places(number, queue.properties.fragment_count)
-        await self._write(EntityRecord(number, queue, 1, places))
-
-    async def _change(self, served: ServedQueue, properties: QueueProperties) -> None:
-        try:
-            check_partitioning_unchanged(served.properties, properties)
-        except InvalidOperation as error:
-            raise StartRefused(f"queue '{served.name}': {error}") from error
-        known = self._records[served.number]
-        queue = Queue(known.queue.name, properties)
-        await self._write(dataclasses.replace(known, queue=queue, version=known.version + 1))
-
-    async def _write(self, record: EntityRecord) -> None:
-        """Write an entity to every store; refused before the first if one of them is away."""
+    async def write(self, records: Sequence[EntityRecord]) -> None:
+        """Write entities to every store; refused before the first if one of them is away (R7.1)."""
         for store in self.stores:
             if not store.is_online:
                 status = store.status()
-                raise StartRefused(
-                    f"store {status.number} is {status.state.value} ({status.reason}), so queue"
-                    f" '{record.queue.name}' cannot be created or changed; mend {status.path}, or"
-                    " start with the queues as they were"
+                raise StoreUnavailable(
+                    status.number,
+                    f"it is {status.state.value} ({status.reason}), see {status.path}",
                 )
-        await asyncio.gather(*(store.put_entity(record) for store in self.stores))
-        self._records[record.number] = record
-        self._serve(record)
+        # All at once: each store joins those that wait for it into few commits.
+        await asyncio.gather(
+            *(store.put_entity(record) for store in self.stores for record in records)
+        )
+        for record in records:
+            self._records[record.number] = record
 
-    def _choose_places(self, number: EntityNumber, count: int) -> tuple[FragmentPlace, ...]:
-        """Put each fragment into a store of its own while there are enough of them.
-
-        The first one's store goes on with the entity's number, so that conventional entities
-        spread over all stores too.
-        """
-        places: list[FragmentPlace] = []
-        taken = [max(numbers, default=0) for numbers in self.places]
-        for fragment in range(count):
-            store = (number - 1 + fragment) % len(self.stores)
-            places.append(FragmentPlace(StoreNumber(store), QueueNumber(taken[store] + 1)))
-            taken[store] += _QUEUES_PER_FRAGMENT
-        return tuple(places)
+    def _with_subscriptions(self, records: Sequence[EntityRecord]) -> list[EntityRecord]:
+        """Add the subscriptions of topics that changed, in the order in which to serve them."""
+        changed = {record.number for record in records}
+        return [
+            record
+            for number, record in sorted(self._records.items())
+            if number in changed or (record.topic is not None and record.topic.number in changed)
+        ]
 
     def _serve(self, record: EntityRecord) -> None:
         missing = [place.store for place in record.places if place.store >= len(self.stores)]
         if missing:
             raise StartRefused(
-                f"queue '{record.queue.name}' has fragments in store {missing[0]}, but only"
+                f"'{record.name}' has fragments in store {missing[0]}, but only"
                 f" {len(self.stores)} stores are configured; start with at least"
                 f" {max(missing) + 1}"
             )
-        served = ServedQueue(record)
+        served = self._served(record)
         for fragment, place in enumerate(record.places):
             for sub_queue in SubQueue:
                 number = place.queue(sub_queue)
@@ -120,4 +139,18 @@ class Catalog:
                 )
                 served.place(sub_queue, source)
                 self.places[place.store][number] = served.sub_queues[sub_queue], source
-        self._queues[name_key(record.queue.name)] = served
+        self._queues[name_key(record.name)] = served
+
+    def _served(self, record: EntityRecord) -> ServedQueue:
+        match record.entity:
+            case Queue() as queue:
+                return ServedQueue(record.number, queue.name, queue.properties)
+            case Topic() as topic:
+                return ServedTopic(record.number, topic)
+            case Subscription() as subscription:
+                assert record.topic is not None, "a subscription belongs to a topic"
+                parent = self.queue(record.topic.name)
+                assert isinstance(parent, ServedTopic), "a topic is served before what it has"
+                served = ServedSubscription(record.number, record.name, subscription, parent)
+                parent.subscribe(served)
+                return served

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bendybus.broker.waiting import Waiting
-from bendybus.model.entity import Queue
+from bendybus.model.entity import QueueProperties
 from bendybus.model.errors import StoreUnavailable
 from bendybus.model.ids import (
     EntityNumber,
@@ -15,7 +15,7 @@ from bendybus.model.ids import (
     fragment_of,
 )
 from bendybus.model.settlement import DeliveryPolicy
-from bendybus.store.port import EntityRecord, Store
+from bendybus.store.port import Store
 
 _MEGABYTE: Final = 1024 * 1024
 
@@ -111,13 +111,12 @@ class ServedSubQueue:
 
 
 class ServedQueue:
-    """A queue and all its fragments."""
+    """A queue and all its fragments; also a subscription, and what a topic has of a queue."""
 
-    def __init__(self, record: EntityRecord) -> None:
-        self.number: EntityNumber = record.number
-        self.entity: Queue = record.queue
-        self.name = record.queue.name
-        self.properties = record.queue.properties
+    def __init__(self, number: EntityNumber, name: str, properties: QueueProperties) -> None:
+        self.number = number
+        self.name = name
+        self.properties = properties
         self.is_partitioned = self.properties.enable_partitioning
         self.lock_duration_ms = round(self.properties.lock_duration.total_seconds() * 1000)
         time_to_live = self.properties.default_message_time_to_live

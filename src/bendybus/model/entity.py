@@ -41,6 +41,11 @@ def name_key(name: str) -> str:
     return name.lower()
 
 
+def subscription_path(topic: str, name: str) -> str:
+    """Return the name by which clients address a subscription of a topic."""
+    return f"{topic}/Subscriptions/{name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueProperties:
     """How a queue behaves. A duration of None means without end."""
@@ -166,16 +171,19 @@ class Topic:
         _check_distinct("subscriptions", [each.name for each in self.subscriptions])
 
 
-def check_partitioning_unchanged(before: QueueProperties, after: QueueProperties) -> None:
-    """Refuse an update that would partition a conventional queue, or the reverse.
+def check_partitioning_unchanged(
+    before: QueueProperties | TopicProperties, after: QueueProperties | TopicProperties
+) -> None:
+    """Refuse an update that would partition a conventional entity, or the reverse.
 
     The fragment is part of every sequence number already given out, so it can never change.
     """
     if before.enable_partitioning != after.enable_partitioning:
         was = "partitioned" if before.enable_partitioning else "conventional"
+        kind = "queue" if isinstance(before, QueueProperties) else "topic"
         raise InvalidOperation(
-            f"The queue was created {was}; partitioning is chosen at creation and cannot be"
-            " changed. Create another queue, move the messages, delete this one."
+            f"The {kind} was created {was}; partitioning is chosen at creation and cannot be"
+            f" changed. Create another {kind}, move the messages, delete this one."
         )
 
 

@@ -7,9 +7,9 @@ A store holds fragments of many entities. It applies what the broker decided and
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from bendybus.model.entity import Queue
+from bendybus.model.entity import Queue, Subscription, Topic, subscription_path
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.operations import Answer, Guard, Operation
@@ -90,18 +90,35 @@ class FragmentPlace:
         return QueueNumber(self.first_queue + sub_queue)
 
 
+class ParentTopic(NamedTuple):
+    """The topic that a subscription belongs to."""
+
+    number: EntityNumber
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class EntityRecord:
     """An entity as it stands in a store's copy of the catalog.
 
     It names the places of all fragments, so that with one store away the others still tell
-    what it holds.
+    what it holds. A topic's subscriptions have records of their own. Each fragment of theirs lies
+    in the store of the topic's, whose main queue counts the bytes of both.
     """
 
     number: EntityNumber
-    queue: Queue
+    entity: Queue | Topic | Subscription
     version: int
     places: tuple[FragmentPlace, ...]
+    # Of a subscription, and only of one.
+    topic: ParentTopic | None = None
+
+    @property
+    def name(self) -> str:
+        """The name by which clients address it; no two entities share one."""
+        if self.topic is None:
+            return self.entity.name
+        return subscription_path(self.topic.name, self.entity.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +243,8 @@ class EntityStore(Protocol):
     def put_entity(self, record: EntityRecord) -> Awaitable[None]:
         """Create or replace an entity, and make queues for the fragments that live here.
 
-        Raises `EntityExists` if its name or one of its queues belongs to another entity.
+        A topic is put before its subscriptions. Raises `EntityExists` if its name or one of its
+        queues belongs to another entity.
         """
         ...
 

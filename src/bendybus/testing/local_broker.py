@@ -11,7 +11,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
 from bendybus.model.access import AccessRule, Right
-from bendybus.model.entity import Queue
+from bendybus.model.entity import Queue, Topic
 from bendybus.server.listener import AmqpListener, listen
 from bendybus.store.sqlite.store import SqliteStore
 
@@ -36,16 +36,16 @@ class LocalBroker:
 
 @asynccontextmanager
 async def local_broker(
-    folder: Path, queues: Sequence[Queue], clock: Clock, *, stores: int = 16
+    folder: Path, entities: Sequence[Queue | Topic], clock: Clock, *, stores: int = 16
 ) -> AsyncIterator[LocalBroker]:
-    """Open the stores in the folder and serve the queues; closing leaves the files for another."""
+    """Open the stores in the folder and serve the entities; closing leaves the files."""
     opened = [SqliteStore(number, folder / f"store-{number:02}.db") for number in range(stores)]
     for store in opened:
         await store.start()
     try:
         catalog = Catalog(opened, "sbemulatorns")
         await catalog.load()
-        await catalog.declare(queues)
+        await catalog.declare(entities)
         yield LocalBroker(opened, catalog, Sweep(catalog, clock), clock)
     finally:
         for store in opened:

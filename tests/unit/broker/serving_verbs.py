@@ -8,7 +8,7 @@ from pathlib import Path
 from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.send import group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
-from bendybus.model.entity import Queue, QueueProperties
+from bendybus.model.entity import Queue, QueueProperties, Topic
 from bendybus.model.ids import SubQueue
 from bendybus.model.message import Message
 from bendybus.testing.clock import ManualClock
@@ -24,7 +24,7 @@ PARTS = Queue(
 
 @asynccontextmanager
 async def verbs(
-    folder: Path, clock: ManualClock, queues: Sequence[Queue] = (ORDERS, PARTS)
+    folder: Path, clock: ManualClock, queues: Sequence[Queue | Topic] = (ORDERS, PARTS)
 ) -> AsyncIterator[LocalBroker]:
     """Serve a conventional and a partitioned queue from two stores."""
     async with local_broker(folder, queues, clock, stores=2) as broker:

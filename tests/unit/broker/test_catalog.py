@@ -1,17 +1,27 @@
 """catalog: entities come back as they were, and nothing changes when a store is away (R1, R7)."""
 
+import dataclasses
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bendybus.broker.catalog import Catalog
-from bendybus.model.entity import Queue, QueueProperties
+from bendybus.model.entity import (
+    Queue,
+    QueueProperties,
+    Subscription,
+    SubscriptionProperties,
+    Topic,
+    TopicProperties,
+)
 from bendybus.model.errors import EntityNotFound, StartRefused
 from bendybus.model.ids import SubQueue
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import local_broker
 from tests.unit.broker.serving_verbs import ORDERS, PARTS, receive_all, send_each, verbs
+
+BRIEF = SubscriptionProperties(default_message_time_to_live=timedelta(minutes=1))
 
 
 @pytest.fixture
@@ -121,12 +131,94 @@ async def test_with_a_store_away_nothing_is_created_anywhere(
     async with verbs(tmp_path, clock) as broker:
         await broker.stores[1].take_offline("drill")
 
-        with pytest.raises(StartRefused, match=r"store 1 is offline \(drill\)"):
+        with pytest.raises(StartRefused, match=r"store 1 is unavailable: it is offline \(drill\)"):
             await broker.catalog.declare([Queue("new")])
 
         assert len(await broker.stores[0].entities()) == 2
         with pytest.raises(EntityNotFound):
             broker.queue("new")
+
+
+NEWS = Topic(
+    "News",
+    TopicProperties(enable_partitioning=True, default_message_time_to_live=timedelta(hours=1)),
+    (Subscription("All"), Subscription("brief", BRIEF)),
+)
+
+
+@pytest.mark.spec("R1.1")
+async def test_a_subscription_is_a_queue_beside_its_topic(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with verbs(tmp_path, clock, [ORDERS, NEWS]) as broker:
+        topic = broker.queue("news")
+        brief = broker.catalog.subscription("NEWS", "Brief")
+
+        assert broker.queue("news/subscriptions/BRIEF") is brief
+        assert brief.name == "News/Subscriptions/brief"
+        assert brief.is_partitioned
+        assert brief.properties.default_message_time_to_live == timedelta(minutes=1)
+        assert [each.store for each in brief.main.sources] == [
+            each.store for each in topic.main.sources
+        ]
+
+
+@pytest.mark.spec("R7.1")
+async def test_a_restart_finds_topics_and_keeps_subscriptions_that_the_file_leaves_out(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with verbs(tmp_path, clock, [NEWS]):
+        pass
+    fewer = Topic("news", TopicProperties(enable_partitioning=True), NEWS.subscriptions[1:])
+
+    async with verbs(tmp_path, clock, [fewer]) as broker:
+        everything = broker.catalog.subscription("news", "all")
+
+        assert broker.queue("news").name == "News"
+        assert everything.topic is broker.queue("news")
+        assert everything.properties.default_message_time_to_live is None
+
+
+@pytest.mark.parametrize(("topic", "name"), [("news", "none"), ("orders", "all")])
+async def test_a_subscription_that_is_not_there_is_named(
+    tmp_path: Path, clock: ManualClock, topic: str, name: str
+) -> None:
+    async with verbs(tmp_path, clock, [ORDERS, NEWS]) as broker:
+        with pytest.raises(EntityNotFound, match=rf"ns:Topic:{topic}\|{name}' could not be found"):
+            broker.catalog.subscription(topic, name)
+
+
+@pytest.mark.parametrize("second", [Queue("news"), Topic("news")])
+async def test_a_topic_stays_a_topic_and_as_partitioned_as_it_was(
+    tmp_path: Path, clock: ManualClock, second: Queue | Topic
+) -> None:
+    async with verbs(tmp_path, clock, [NEWS]) as broker:
+        with pytest.raises(StartRefused, match=r"There is a topic|The topic was created"):
+            await broker.catalog.declare([second])
+
+
+@pytest.mark.spec("R1.5")
+async def test_a_topic_has_at_most_two_thousand_subscriptions(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    most = [Subscription(f"s{number}") for number in range(2000)]
+    async with verbs(tmp_path, clock, [Topic("news", subscriptions=tuple(most))]) as broker:
+        with pytest.raises(StartRefused, match="at most 2000 subscriptions, not 2001"):
+            await broker.catalog.declare([Topic("news", subscriptions=(Subscription("more"),))])
+
+        assert len(list(broker.catalog.queues())) == 2001
+
+
+async def test_a_record_that_one_store_missed_in_a_crash_is_written_there_at_the_next_start(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with verbs(tmp_path, clock, [ORDERS]) as broker:
+        [record] = await broker.stores[0].entities()
+        await broker.stores[1].put_entity(dataclasses.replace(record, version=9))
+
+    async with verbs(tmp_path, clock, []) as broker:
+        for store in broker.stores:
+            assert [each.version for each in await store.entities()] == [9]
 
 
 async def test_fewer_stores_than_before_are_refused_by_name(

@@ -65,17 +65,19 @@ class Database:
     def __init__(self, connection: apsw.Connection, pacing: Pacing) -> None:
         self.connection = connection
         self.execute: Final = connection.execute
-        self.fragments_held = 0
         self._pacing = pacing
         self._is_synced = True
         self._log_pages = 0
         # What to add to a sequence number of a queue to get its row.
         self._offsets: dict[int, int] = {}
-        # Of every queue held here the main queue of its fragment.
+        # The main queue of every fragment held here, by entity and fragment, and of every queue
+        # the one that counts its bytes: its fragment's, or the one of its topic.
+        self._fragments: dict[tuple[int, int], int] = {}
         self._mains: dict[int, int] = {}
         connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._note_log)
-        self.load_queues()
+        for row in self.rows("queues"):
+            self.note_queue(*row)
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing."""
@@ -97,20 +99,24 @@ class Database:
             self._is_synced = is_synced
         self.execute("BEGIN IMMEDIATE")
 
-    def load_queues(self) -> None:
-        """Read which queues are here."""
-        rows = self.rows("queues")
-        mains = {
-            (entity, fragment): number
-            for number, entity, fragment, sub_queue in rows
-            if sub_queue == SubQueue.MAIN
-        }
-        self._offsets = {
-            number: (number << COUNTER_BITS_HERE) - (fragment << COUNTER_BITS)
-            for number, _, fragment, _ in rows
-        }
-        self._mains = {number: mains[entity, fragment] for number, entity, fragment, _ in rows}
-        self.fragments_held = len(mains)
+    def note_queue(
+        self, number: int, topic: int | None, entity: int, fragment: int, sub_queue: int
+    ) -> None:
+        """Note that a queue is here. Main ones come before the others, topics before the rest."""
+        if sub_queue == SubQueue.MAIN:
+            self._fragments[entity, fragment] = number
+        counting = entity if topic is None else topic
+        self._mains[number] = self._fragments[counting, fragment]
+        self._offsets[number] = (number << COUNTER_BITS_HERE) - (fragment << COUNTER_BITS)
+
+    @property
+    def fragments_held(self) -> int:
+        """How many fragments are here."""
+        return len(self._fragments)
+
+    def holds(self, entity: int, fragment: int) -> bool:
+        """Say whether a fragment of an entity is here."""
+        return (entity, fragment) in self._fragments
 
     def offset(self, queue: int) -> int:
         """Return what makes a sequence number of the queue its row. Raises `EntityNotFound`."""
@@ -120,7 +126,7 @@ class Database:
             raise EntityNotFound(f"The store holds no queue {queue}.") from None
 
     def main(self, queue: int) -> int:
-        """Return the main queue of the queue's fragment, which counts the bytes of all three."""
+        """Return the queue that counts the bytes: the fragment's main one, or its topic's."""
         return self._mains[queue]
 
     def message_ids(self, queue: int, sequences: Sequence[int]) -> list[int]:

@@ -7,8 +7,13 @@
 
 CREATE TABLE entity (
     number     INTEGER PRIMARY KEY,
+    -- Of a subscription, the path that leads to it.
     name       TEXT NOT NULL UNIQUE COLLATE NOCASE,
+    kind       TEXT NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription')),
+    -- Of a subscription, the topic that it belongs to.
+    topic      INTEGER REFERENCES entity (number) CHECK ((topic IS NULL) = (kind <> 'subscription')),
     version    INTEGER NOT NULL,
+    -- Everything else that the entity says of itself, with the rules of a subscription.
     properties TEXT NOT NULL,
     -- Of every fragment, its store and the first of its queues there; never changes.
     places     TEXT NOT NULL
@@ -22,7 +27,8 @@ CREATE TABLE queue (
     -- Beyond this the ids of one queue would run into those of the next.
     next_counter  INTEGER NOT NULL DEFAULT 1 CHECK (next_counter <= 17592186044416),
     message_count INTEGER NOT NULL DEFAULT 0,
-    -- Of all sub-queues together; kept on the main one, which the quota is checked against.
+    -- Of all sub-queues together; kept on the main one, which the quota is checked against. Those
+    -- of subscriptions are kept on the main one of their topic.
     message_bytes INTEGER NOT NULL DEFAULT 0,
     UNIQUE (entity, fragment, sub_queue)
 );

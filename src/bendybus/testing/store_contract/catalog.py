@@ -3,13 +3,30 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
-from bendybus.model.entity import EntityStatus, Queue, QueueProperties
-from bendybus.model.errors import EntityExists
+from bendybus.model.entity import (
+    EntityStatus,
+    Queue,
+    QueueProperties,
+    Subscription,
+    SubscriptionProperties,
+    Topic,
+    TopicProperties,
+)
+from bendybus.model.errors import EntityExists, EntityNotFound
 from bendybus.model.ids import EntityNumber, QueueNumber
-from bendybus.store.port import EntityRecord, FragmentPlace, Store
+from bendybus.model.rule import (
+    CorrelationFilter,
+    FalseFilter,
+    Rule,
+    SqlAction,
+    SqlFilter,
+    TrueFilter,
+)
+from bendybus.store.port import EntityRecord, FragmentPlace, ParentTopic, Store
 from bendybus.testing.store_contract.subject import (
     EVENTS,
     HERE,
@@ -37,6 +54,39 @@ EVERYTHING_SET = QueueProperties(
     user_metadata='née "x"\x00',
     auto_delete_on_idle=timedelta(hours=7),
 )
+NEWS = EntityRecord(
+    EntityNumber(3),
+    Topic("news", TopicProperties(default_message_time_to_live=timedelta(hours=1))),
+    1,
+    (FragmentPlace(HERE, QueueNumber(9)),),
+)
+RULED = EntityRecord(
+    EntityNumber(4),
+    Subscription(
+        "Ruled",
+        SubscriptionProperties(
+            lock_duration=timedelta(seconds=7),
+            dead_lettering_on_filter_evaluation_exceptions=False,
+            requires_session=True,
+        ),
+        (
+            Rule("$Default", FalseFilter()),
+            Rule("all", TrueFilter(), SqlAction("SET a = @x", {"@x": 1.0})),
+            Rule("sql", SqlFilter("a = @b", {"b": UUID(int=5)})),
+            Rule(
+                "correlation",
+                CorrelationFilter(
+                    label="née",
+                    to="",
+                    properties={"a": b"\x00\xff", "b": True, "c": 2**63 - 1, "d": -0.5, "e": "t"},
+                ),
+            ),
+        ),
+    ),
+    5,
+    (FragmentPlace(HERE, QueueNumber(13)),),
+    ParentTopic(EntityNumber(3), "news"),
+)
 
 
 class CatalogContract(StoreSubject):
@@ -47,7 +97,7 @@ class CatalogContract(StoreSubject):
         self, store: Store, make_store: StoreMaker
     ) -> None:
         assert await store.entities() == [ORDERS, EVENTS]
-        changed = replace(ORDERS, version=2, queue=Queue("orders", EVERYTHING_SET))
+        changed = replace(ORDERS, version=2, entity=Queue("orders", EVERYTHING_SET))
         await store.put_entity(changed)
         assert await store.entities() == [changed, EVENTS]
         again = await make_store()
@@ -60,6 +110,26 @@ class CatalogContract(StoreSubject):
         await store.put_entity(replace(ORDERS, version=2))
         assert await contents_of(store) == [b"a"]
         assert await send(store, b"b") == [2]
+
+    @promise(1)
+    @pytest.mark.spec("R1.1")
+    async def test_a_topic_and_its_subscription_come_back_with_every_rule(
+        self, store: Store, make_store: StoreMaker
+    ) -> None:
+        await store.put_entity(NEWS)
+        await store.put_entity(RULED)
+        expected = [ORDERS, EVENTS, NEWS, RULED]
+        assert await store.entities() == expected
+        assert RULED.name == "news/Subscriptions/Ruled"
+        again = await make_store()
+        assert await again.entities() == expected
+        assert again.status().fragments == 4
+
+    @promise(4)
+    async def test_a_subscription_is_refused_where_its_topic_is_not(self, store: Store) -> None:
+        with pytest.raises(EntityNotFound, match="news/Subscriptions/Ruled"):
+            await store.put_entity(RULED)
+        assert await store.entities() == [ORDERS, EVENTS]
 
     @promise(1)
     async def test_a_new_store_knows_no_entity(self, make_store: StoreMaker) -> None:

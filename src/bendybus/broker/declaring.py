@@ -1,0 +1,117 @@
+"""Plans what a configuration changes in the catalog, before anything is written."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bendybus.model.entity import (
+    Queue,
+    Subscription,
+    Topic,
+    check_partitioning_unchanged,
+    name_key,
+    subscription_path,
+)
+from bendybus.model.errors import BusError, InvalidOperation, StartRefused
+from bendybus.model.ids import EntityNumber, QueueNumber, StoreNumber, SubQueue
+from bendybus.model.topic_queues import check_topic_quota
+from bendybus.store.port import EntityRecord, FragmentPlace, ParentTopic
+
+_QUEUES_PER_FRAGMENT: Final = len(SubQueue)
+
+
+class Plan:
+    """The records of entities that are new or differ, in the order in which to write them.
+
+    `queues_taken` is the highest number of a queue in each store.
+    """
+
+    def __init__(
+        self, records: Mapping[EntityNumber, EntityRecord], queues_taken: Sequence[int]
+    ) -> None:
+        self.changed: list[EntityRecord] = []
+        self._by_name = {name_key(record.name): record for record in records.values()}
+        # Of every topic those that it has, whoever made them.
+        self._subscriptions: dict[EntityNumber, dict[str, Subscription]] = {}
+        for record in records.values():
+            if isinstance(record.entity, Subscription) and record.topic is not None:
+                siblings = self._subscriptions.setdefault(record.topic.number, {})
+                siblings[name_key(record.entity.name)] = record.entity
+        self._queues_taken = list(queues_taken)
+        self._last_number = max(records, default=0)
+
+    def declare(self, entity: Queue | Topic) -> None:
+        """Plan for an entity, and for the subscriptions that it names."""
+        try:
+            if isinstance(entity, Queue):
+                self._declare(entity.name, entity)
+            else:
+                self._declare_topic(entity)
+        except BusError as error:
+            raise StartRefused(f"'{entity.name}': {error}") from error
+
+    def _declare_topic(self, topic: Topic) -> None:
+        known = self._declare(topic.name, dataclasses.replace(topic, subscriptions=()))
+        parent = ParentTopic(known.number, known.name)
+        subscriptions = self._subscriptions.setdefault(known.number, {})
+        for subscription in topic.subscriptions:
+            path = subscription_path(topic.name, subscription.name)
+            subscriptions[name_key(subscription.name)] = subscription
+            self._declare(path, subscription, parent, known.places)
+        check_topic_quota(subscriptions.values())
+
+    def _declare(
+        self,
+        name: str,
+        entity: Queue | Topic | Subscription,
+        topic: ParentTopic | None = None,
+        beside: Sequence[FragmentPlace] = (),
+    ) -> EntityRecord:
+        """Plan for one record; return it as it will stand."""
+        known = self._by_name.get(name_key(name))
+        if known is None:
+            self._last_number += 1
+            number = EntityNumber(self._last_number)
+            stores = [place.store for place in beside] or self._stores_for(number, entity)
+            record = EntityRecord(number, entity, 1, self._places_in(stores), topic)
+        else:
+            record = _changed(known, entity)
+            if record.entity == known.entity:
+                return known
+        self.changed.append(record)
+        self._by_name[name_key(name)] = record
+        return record
+
+    def _stores_for(
+        self, number: EntityNumber, entity: Queue | Topic | Subscription
+    ) -> list[StoreNumber]:
+        """Put each fragment into a store of its own while there are enough of them.
+
+        The first one's store goes on with the entity's number, so that conventional entities
+        spread over all stores too.
+        """
+        assert not isinstance(entity, Subscription), "it lies where its topic lies"
+        count = len(self._queues_taken)
+        return [
+            StoreNumber((number - 1 + fragment) % count)
+            for fragment in range(entity.properties.fragment_count)
+        ]
+
+    def _places_in(self, stores: Sequence[StoreNumber]) -> tuple[FragmentPlace, ...]:
+        places: list[FragmentPlace] = []
+        for store in stores:
+            places.append(FragmentPlace(store, QueueNumber(self._queues_taken[store] + 1)))
+            self._queues_taken[store] += _QUEUES_PER_FRAGMENT
+        return tuple(places)
+
+
+def _changed(known: EntityRecord, entity: Queue | Topic | Subscription) -> EntityRecord:
+    """Return the record with what the configuration says; the name keeps its first spelling."""
+    before = known.entity
+    if type(before) is not type(entity):
+        kind = type(before).__name__.lower()
+        raise InvalidOperation(f"There is a {kind} of that name already; choose another.")
+    if not isinstance(before, Subscription) and not isinstance(entity, Subscription):
+        check_partitioning_unchanged(before.properties, entity.properties)
+    entity = dataclasses.replace(entity, name=before.name)
+    return dataclasses.replace(known, entity=entity, version=known.version + 1)
