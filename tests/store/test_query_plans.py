@@ -34,7 +34,7 @@ from bendybus.testing.store_contract.subject import (
 
 BATCH = 10
 SMALL = 1_000
-FULL_SCAN = re.compile(r"SCAN (message|body|queue)\b")
+FULL_SCAN = re.compile(r"SCAN (message|body|queue|seen|seen_index)\b")
 SORT = re.compile(r"USE TEMP B-TREE")
 READ_AT_START_ONLY = {"entities", "queues"}
 

@@ -32,7 +32,8 @@ class Append:
     a `scheduled_at` is kept aside until then, and counts as enqueued at that instant.
 
     Left out, as if they had not been given, are messages whose id was seen after
-    `duplicates_since` (None: nobody looks), and those whose transfer was made before.
+    `duplicates_since` (None: nobody looks), and those whose transfer was made before. When that
+    leaves none, the answer is 0.
     """
 
     queue: QueueNumber
@@ -99,23 +100,47 @@ class Forget:
 
 @dataclass(slots=True)
 class Activate:
-    """Put scheduled messages whose time has come at the end of their queue, under new numbers."""
+    """Put scheduled messages whose time has come at the end of their queue, under new numbers.
+
+    They get them in the order given.
+    """
 
     queue: QueueNumber
     sequences: Sequence[int]
 
 
 @dataclass(slots=True)
-class Purge:
-    """Delete the oldest messages of a state that are under no lock. Answered with how many.
+class ForgetSeen:
+    """Forget the oldest of the ids that duplicate detection saw until an instant.
 
-    `enqueued_until` is the last instant of enqueueing that is meant.
+    Not all of them at once: answered with when the oldest id still known was seen, 0 if none is.
+    """
+
+    queue: QueueNumber
+    seen_until: Instant
+
+
+class Purged(NamedTuple):
+    """How many messages a `Purge` deleted, and from where the next goes on; None at the end."""
+
+    deleted: int
+    next_sequence: int | None
+
+
+@dataclass(slots=True)
+class Purge:
+    """Delete messages of a state that are under no lock, in their order. Answered with `Purged`.
+
+    One looks at a bounded number of messages, so that others get their turn. `enqueued_until` is
+    the last instant of enqueueing that is meant; with a session, only its messages are.
     """
 
     queue: QueueNumber
     state: MessageState
     count_max: int
     enqueued_until: Instant
+    from_sequence: int = 0
+    session_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -225,12 +250,13 @@ Operation = (
     | Renew
     | Activate
     | Purge
+    | ForgetSeen
     | RenewSession
     | SetSessionState
     | ReleaseSession
     | EndLapsedSessions
 )
 
-# The answer to one operation: a number where it says so, and for all others the sequence numbers
-# of the messages that their guard refused. Empty is the normal case.
-Answer = int | list[int]
+# The answer to one operation: a number (or `Purged`) where it says so, and for all others the
+# sequence numbers of the messages that their guard refused. Empty is the normal case.
+Answer = int | list[int] | Purged

@@ -221,7 +221,7 @@ class MessageStore(Protocol):
         ...
 
     def due(self, *, now: Instant, count_max: int) -> Awaitable[list[Due]]:
-        """Return messages whose lock or time to live has ended, the longest due first."""
+        """Return messages whose lock, time to live or delay has ended, the longest due first."""
         ...
 
     def next_due(self) -> Awaitable[Instant | None]:

@@ -6,7 +6,8 @@ partition key if it has any. `damage` makes it again from the stored row.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import apsw
 
@@ -16,12 +17,17 @@ from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.sqlite.database import Database, rows_of_queue
+from bendybus.store.sqlite.seen import without_duplicates
 
 
 def append(database: Database, operation: Append, now: Instant) -> int:
     """Append; return the first sequence number."""
     queue, messages = operation.queue, operation.messages
     offset = database.offset(queue)
+    if operation.duplicates_since is not None:
+        messages = without_duplicates(database, queue, messages, operation.duplicates_since, now)
+        if not messages:
+            return 0
     size = sum([len(message.content) for message in messages]) + CHECKSUM_SIZE * len(messages)
     main = database.main(queue)
     if main != queue:
@@ -31,25 +37,27 @@ def append(database: Database, operation: Append, now: Instant) -> int:
     counter = _reserve(database, queue, (len(messages), size, operation.bytes_max))
     first = rows_of_queue(queue)[0] + counter
     if messages:
-        _insert(database, operation, first, now)
+        _insert(database, queue, messages, first, now)
     return first - offset
 
 
-def _insert(database: Database, operation: Append, first: int, now: Instant) -> None:
-    messages = operation.messages
+def _insert(
+    database: Database, queue: int, messages: Sequence[Message], first: int, now: Instant
+) -> None:
     has_fields = any(map(_has_fields, messages))
-    seeds: Iterable[int] = [
-        (both := body ^ now) ^ both >> 32 for body in range(first, first + len(messages))
-    ]
+    rows = range(first, first + len(messages))
+    seeds: Iterable[int]
     if has_fields:
-        seeds = map(_seed_with_fields, seeds, messages)
+        seeds = map(_seed_with_fields, rows, messages, repeat(now))
+    else:
+        seeds = [(both := body ^ now) ^ both >> 32 for body in rows]
     bodies = apsw.carray(sealed([message.content for message in messages], seeds))
     database.run("append_bodies", (first, bodies))
     if has_fields:
-        fields = json.dumps([_fields(message) for message in messages])
-        database.run("append_messages_with_fields", (first, operation.queue, now, fields))
+        fields = json.dumps([_fields(message, now) for message in messages])
+        database.run("append_messages_with_fields", (first, queue, now, fields))
     else:
-        database.run("append_messages", (first, operation.queue, now, bodies))
+        database.run("append_messages", (first, queue, now, bodies))
 
 
 def _reserve(database: Database, queue: int, wanted: tuple[int, int, int]) -> int:
@@ -72,20 +80,32 @@ def _has_fields(message: Message) -> bool:
         message.expires_at is not None
         or message.session_id is not None
         or message.partition_key is not None
+        or message.scheduled_at is not None
     )
 
 
-def _seed_with_fields(seed: int, message: Message) -> int:
+def _delayed_until(message: Message, now: Instant) -> Instant | None:
+    """Return when the message's time comes, unless it has come."""
+    scheduled_at = message.scheduled_at
+    return scheduled_at if scheduled_at is not None and scheduled_at > now else None
+
+
+def _seed_with_fields(body: int, message: Message, now: Instant) -> int:
+    both = body ^ (_delayed_until(message, now) or now)
+    seed = both ^ both >> 32
     session_id, key = message.session_id, message.partition_key
     if session_id is not None or key is not None:
         return seed_with_fields(seed, session_id, key)
     return seed
 
 
-def _fields(message: Message) -> tuple[int, int | None, str | None, str | None]:
+def _fields(
+    message: Message, now: Instant
+) -> tuple[int, int | None, str | None, str | None, int | None]:
     return (
         len(message.content) + CHECKSUM_SIZE,
         message.expires_at,
         message.session_id,
         message.partition_key,
+        _delayed_until(message, now),
     )

@@ -23,6 +23,7 @@ import apsw
 
 from bendybus.model.errors import DataFolderUnusable, EntityNotFound
 from bendybus.model.ids import COUNTER_BITS, SubQueue
+from bendybus.store.sqlite.seen_index import open_index
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
 
 SCHEMA_VERSION: Final = 2
@@ -187,6 +188,7 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
             _create_schema(connection)
         _make_sure_of_log(connection, path, vfs or "")
         _empty_log(connection)
+        open_index(connection)
         return Database(connection, pacing)
     except (KeyError, TypeError) as error:
         connection.close(force=True)

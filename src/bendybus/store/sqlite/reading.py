@@ -30,6 +30,11 @@ from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_arra
 from bendybus.store.sqlite.plain_acquire import acquire_plain
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
+_DUE: Final = (
+    ("due_locks", Guard.LAPSED),
+    ("due_expiries", Guard.FREE),
+    ("due_scheduled", Guard.DUE),
+)
 
 
 def acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
@@ -98,14 +103,14 @@ def find(database: Database, queue: QueueNumber, sequences: Sequence[int]) -> li
 
 
 def due(database: Database, now: Instant, count_max: int) -> list[Due]:
-    """Return messages whose lock or time to live has ended, the longest due first."""
+    """Return messages whose lock, time to live or delay has ended, the longest due first."""
     return despite_damage(database, _EVERY_ROW, lambda: _due(database, now, count_max))
 
 
 def next_due(database: Database) -> Instant | None:
     """Return when `due` will find something, if nothing changes until then."""
     row = database.row("next_due")
-    assert row is not None, "a row of two values, always"
+    assert row is not None, "a row of three values, always"
     return min((Instant(instant) for instant in row if instant is not None), default=None)
 
 
@@ -165,9 +170,7 @@ def _browse(
 
 def _due(database: Database, now: Instant, count_max: int) -> list[Due]:
     rows = [
-        (*row, guard)
-        for name, guard in (("due_locks", Guard.LAPSED), ("due_expiries", Guard.FREE))
-        for row in _rows(database, name, (now, count_max))
+        (*row, guard) for name, guard in _DUE for row in _rows(database, name, (now, count_max))
     ]
     rows.sort(key=lambda row: row[0])
     found: list[Due] = []

@@ -25,23 +25,27 @@ def remove(database: Database, operation: Remove, now: Instant) -> list[int]:
     """Delete messages and their contents."""
     lost: list[int] = []
     for nonce, sequences in _by_nonce(operation.locks):
-        found = _guarded(database, operation.queue, sequences, nonce, operation.guard, now)
+        found = find_guarded(database, operation.queue, sequences, nonce, operation.guard, now)
         lost += found.lost
-        if not found.ids:
-            continue
-        ids = ids_array(found.ids)
-        database.run("remove_bodies", (ids_array(found.bodies) if found.bodies else ids,))
-        database.run("remove_messages", (ids,))
-        database.run("count_down", (operation.queue, len(found.ids)))
-        database.run("bytes_down", (database.main(operation.queue), found.size))
+        if found.ids:
+            delete(database, operation.queue, found)
     return lost
+
+
+def delete(database: Database, queue: int, found: "Found") -> None:
+    """Delete messages that were found, at least one, and count them no more."""
+    ids = ids_array(found.ids)
+    database.run("remove_bodies", (ids_array(found.bodies) if found.bodies else ids,))
+    database.run("remove_messages", (ids,))
+    database.run("count_down", (queue, len(found.ids)))
+    database.run("bytes_down", (database.main(queue), found.size))
 
 
 def unlock(database: Database, operation: Unlock, now: Instant) -> list[int]:
     """Make messages free."""
     lost: list[int] = []
     for nonce, sequences in _by_nonce(operation.locks):
-        found = _guarded(database, operation.queue, sequences, nonce, operation.guard, now)
+        found = find_guarded(database, operation.queue, sequences, nonce, operation.guard, now)
         lost += found.lost
         if found.ids:
             database.run("unlock_messages", (ids_array(found.ids), int(operation.is_counted)))
@@ -52,7 +56,7 @@ def set_aside(database: Database, operation: SetAside, now: Instant) -> list[int
     """Defer messages."""
     lost: list[int] = []
     for nonce, sequences in _by_nonce(operation.locks):
-        found = _guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
+        found = find_guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
         lost += found.lost
         if found.ids:
             database.run("defer_messages", (ids_array(found.ids),))
@@ -63,7 +67,7 @@ def renew(database: Database, operation: Renew, now: Instant) -> list[int]:
     """Let locks last longer."""
     lost: list[int] = []
     for nonce, sequences in _by_nonce(operation.locks):
-        found = _guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
+        found = find_guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
         lost += found.lost
         if found.ids:
             database.run("renew_messages", (ids_array(found.ids), operation.locked_until))
@@ -73,7 +77,7 @@ def renew(database: Database, operation: Renew, now: Instant) -> list[int]:
 def rewrite(database: Database, operation: Rewrite, now: Instant) -> list[int]:
     """Replace the marks of a message."""
     lock = operation.lock
-    found = _guarded(database, operation.queue, [lock.sequence], lock.nonce, Guard.HELD, now)
+    found = find_guarded(database, operation.queue, [lock.sequence], lock.nonce, Guard.HELD, now)
     for row in found.ids:
         database.run("rewrite_marks", (row, marks_to_text(operation.marks)))
     return found.lost
@@ -82,7 +86,9 @@ def rewrite(database: Database, operation: Rewrite, now: Instant) -> list[int]:
 def move(database: Database, operation: Move, now: Instant) -> list[int]:
     """Move a message to another queue."""
     lock = operation.lock
-    found = _guarded(database, operation.queue, [lock.sequence], lock.nonce, operation.guard, now)
+    found = find_guarded(
+        database, operation.queue, [lock.sequence], lock.nonce, operation.guard, now
+    )
     for row in found.ids:
         _renumber(database, operation, row, found.size)
     return found.lost
@@ -103,7 +109,7 @@ def _renumber(database: Database, operation: Move, row: int, size: int) -> None:
         database.run("bytes_down", (database.main(there), -size))
 
 
-class _Found:
+class Found:
     """Which of the messages asked for passed their guard."""
 
     __slots__ = ("bodies", "ids", "lost", "size")
@@ -116,18 +122,19 @@ class _Found:
         self.lost = lost
 
 
-def _guarded(
+def find_guarded(
     database: Database, queue: int, sequences: Sequence[int], nonce: int, guard: Guard, now: Instant
-) -> _Found:
+) -> Found:
+    """Find those of the messages that pass a guard. Without a lock, the nonce is any number."""
     ids = database.message_ids(queue, sequences)
     row = database.row("find_guarded", (ids_array(ids), guard.name, nonce, now))
     assert row is not None
     count, size, found_text, bodies_text = row
     bodies: list[int] = json.loads(bodies_text)
     if count == len(ids) and not bodies:
-        return _Found(ids, [], int(size), [])
-    found: list[int] = json.loads(found_text)
-    passed = set(found)
+        return Found(ids, [], int(size), [])
+    passed = set(json.loads(found_text))
+    found = [row_id for row_id in dict.fromkeys(ids) if row_id in passed]
     lost = [
         sequence for row_id, sequence in zip(ids, sequences, strict=True) if row_id not in passed
     ]
@@ -136,7 +143,7 @@ def _guarded(
         moved = database.row("bodies_of", (ids_array(found),))
         assert moved is not None
         bodies = json.loads(moved[0])
-    return _Found(found, bodies, int(size), lost)
+    return Found(found, bodies, int(size), lost)
 
 
 def _by_nonce(locks: Sequence[Lock]) -> list[tuple[int, list[int]]]:

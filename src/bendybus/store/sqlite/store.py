@@ -140,7 +140,7 @@ class SqliteStore:
         )
 
     def due(self, *, now: Instant, count_max: int) -> "asyncio.Future[list[Due]]":
-        """Return messages whose lock or time to live has ended."""
+        """Return messages whose lock, time to live or delay has ended."""
         return self._lane.submit(lambda db: reading.due(db, now, count_max), is_synced=False)
 
     def next_due(self) -> "asyncio.Future[Instant | None]":

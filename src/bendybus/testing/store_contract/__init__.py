@@ -11,9 +11,12 @@ from bendybus.testing.store_contract.catalog import CatalogContract
 from bendybus.testing.store_contract.committing import CommittingContract
 from bendybus.testing.store_contract.damage import DamageContract
 from bendybus.testing.store_contract.deferring import DeferringContract
+from bendybus.testing.store_contract.duplicates import DuplicatesContract
 from bendybus.testing.store_contract.guards import GuardsContract
 from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
+from bendybus.testing.store_contract.purging import PurgingContract
+from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.subject import StoreMaker
 from bendybus.testing.store_contract.switching import SwitchingContract
 
@@ -28,9 +31,12 @@ class StoreContract(
     CommittingContract,
     DamageContract,
     DeferringContract,
+    DuplicatesContract,
     GuardsContract,
     MovingContract,
     NumberingContract,
+    PurgingContract,
+    SchedulingContract,
     SwitchingContract,
 ):
     """Every promise. Inherit and supply `make_store`."""

@@ -23,7 +23,7 @@ SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value) FROM carray(?
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, body, size,
         expires_at, session_id, partition_key)
-SELECT ?1 + key, ?2, 0, 0, ?3, ?1 + key,
+SELECT ?1 + key, ?2, iif(value ->> 4 IS NULL, 0, 2), 0, coalesce(value ->> 4, ?3), ?1 + key,
        value ->> 0, value ->> 1, value ->> 2, value ->> 3
   FROM json_each(?4);
 
@@ -73,6 +73,8 @@ SELECT count(*), total(size), json_group_array(id),
  WHERE id IN carray(?1)
    AND CASE ?2 WHEN 'HELD' THEN nonce = ?3 AND locked_until > ?4
                WHEN 'LAPSED' THEN nonce = ?3 AND locked_until <= ?4
+               WHEN 'SCHEDULED' THEN state = 2 AND enqueued_at > ?4
+               WHEN 'DUE' THEN state = 2 AND enqueued_at <= ?4
                ELSE locked_until IS NULL AND expires_at <= ?4 AND state <> 9 END;
 
 -- name: bodies_of
@@ -144,7 +146,8 @@ SELECT json_group_array(json_array(expires_at, id, 0, delivery_count, marks))
 SELECT (SELECT min(locked_until) FROM message INDEXED BY message_locked
          WHERE locked_until IS NOT NULL),
        (SELECT min(expires_at) FROM message INDEXED BY message_expiring
-         WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0);
+         WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0),
+       (SELECT min(enqueued_at) FROM message INDEXED BY message_scheduled WHERE state = 2);
 
 -- name: counts
 SELECT message_count, message_bytes FROM queue WHERE number = ?1;

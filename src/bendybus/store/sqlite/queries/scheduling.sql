@@ -1,0 +1,19 @@
+-- Messages whose time has not come.
+
+-- name: due_scheduled
+SELECT json_group_array(json_array(enqueued_at, id, 0, delivery_count, marks))
+  FROM (SELECT * FROM message INDEXED BY message_scheduled
+         WHERE state = 2 AND enqueued_at <= ?1 ORDER BY enqueued_at, id LIMIT ?2);
+
+-- name: reserve_numbers
+UPDATE queue SET next_counter = next_counter + ?2 WHERE number = ?1
+RETURNING next_counter - ?2;
+
+-- What the checksum is made of stays: the body's row, and the time of enqueueing.
+-- name: activate_messages
+INSERT INTO message
+       (id, queue, state, delivery_count, enqueued_at, expires_at, body, size,
+        session_id, partition_key, marks)
+SELECT ?1 + c.rowid - 1, m.queue, 0, m.delivery_count, m.enqueued_at, m.expires_at, m.body, m.size,
+       m.session_id, m.partition_key, m.marks
+  FROM carray(?2) c CROSS JOIN message m ON m.id = c.value;

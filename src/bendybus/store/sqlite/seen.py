@@ -1,0 +1,79 @@
+"""Duplicate detection: which messages are new, and which ids may be forgotten."""
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
+
+import apsw
+
+from bendybus.model.ids import Instant
+from bendybus.model.message import Message
+from bendybus.model.operations import ForgetSeen
+from bendybus.model.partitioning import key_of
+from bendybus.store.sqlite.database import Database, ids_array
+from bendybus.store.sqlite.seen_index import DIGEST_SIZE, split
+
+# What is forgotten in one turn: rows of the log, and about so many ids.
+FORGOTTEN_ROWS_MAX: Final = 500
+FORGOTTEN_IDS_MAX: Final = 2000
+
+
+def without_duplicates(
+    database: Database, queue: int, messages: Sequence[Message], since: Instant, now: Instant
+) -> Sequence[Message]:
+    """Leave out messages whose id was seen after an instant; remember those of the others.
+
+    Of several with the same id the first is taken. One without an id is never a duplicate.
+    """
+    digests = [_digest(message) for message in messages]
+    wanted = {digest: None for digest in digests if digest is not None}
+    if not wanted:
+        return messages
+    found = database.row("find_seen", (queue, apsw.carray(tuple(wanted)), since))
+    assert found is not None, "an aggregate always has one row"
+    known: list[int] = json.loads(found[0])
+    if known:
+        asked = tuple(wanted)
+        for at in known:
+            del wanted[asked[at]]
+    if wanted:
+        fresh = tuple(wanted)
+        database.run("index_seen", (queue, apsw.carray(fresh), now))
+        database.run("log_seen", (queue, now, b"".join(fresh)))
+    if len(wanted) == len(messages):
+        return messages
+    taken: list[Message] = []
+    for message, digest in zip(messages, digests, strict=True):
+        # Taken out of the dictionary, so that the next of the same id is not found.
+        if digest is None or wanted.pop(digest, database) is None:
+            taken.append(message)
+    return taken
+
+
+def forget(database: Database, operation: ForgetSeen, now: Instant) -> int:
+    """Forget old ids; return when the oldest that is left was seen."""
+    del now  # How old is too old is the caller's to say.
+    queue, until = operation.queue, operation.seen_until
+    limits = (FORGOTTEN_ROWS_MAX, FORGOTTEN_IDS_MAX * DIGEST_SIZE)
+    found = database.row("oldest_seen", (queue, until, *limits))
+    assert found is not None, "an aggregate always has one row"
+    rows: list[int] = json.loads(found[0])
+    if rows:
+        database.run("unindex_seen", (queue, until, apsw.carray(split(found[1]))))
+        database.run("unlog_seen", (ids_array(rows),))
+    oldest = database.row("first_seen", (queue,))
+    assert oldest is not None, "an aggregate always has one row"
+    seen_at: int = oldest[0]
+    return seen_at
+
+
+def _digest(message: Message) -> bytes | None:
+    """Return what stands for the message's id together with its key, if it has an id."""
+    if not message.message_id:
+        return None
+    key = key_of(message, has_duplicate_detection=False)
+    # The length tells where the one ends; no key is told from an empty one.
+    head = "-" if key is None else f"{len(key)}:{key}"
+    whole = (head + message.message_id).encode("utf-8", "surrogatepass")
+    return blake2b(whole, digest_size=DIGEST_SIZE).digest()
