@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,7 +17,7 @@ from bendybus.model.message import Marks, Message, StoredMessage
 from bendybus.model.operations import Append, Move, Rewrite
 from bendybus.store.port import Acquire
 from bendybus.store.sqlite import applying, catalog, reading
-from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, Pacing, open_database
 from bendybus.testing.store_contract.subject import DEAD, LOCK_MS, MAIN, NOON, ORDERS, ROOMY
 
 COUNT = 60
@@ -136,6 +137,40 @@ def test_a_changed_byte_anywhere_is_never_handed_out_as_good(
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     check_flips(specimen, Random(1), 300, tmp_path)
+
+
+def test_a_row_that_no_longer_says_what_it_is_does_not_stop_the_others(
+    specimen: Specimen, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    path = tmp_path / "spoiled.db"
+    path.write_bytes(specimen.image)
+    row = 1 << COUNTER_BITS_HERE | COUNT
+    with without_the_index(path) as connection:
+        connection.execute("UPDATE message SET state = 'x', size = 'y' WHERE id = ?", (row,))
+    database = open_database(path, Pacing())
+    found = {message.content for message in _read(database)}
+    database.close()
+    [lost] = set(specimen.messages) - found
+    assert specimen.messages[lost].sequence == COUNT
+
+
+@contextmanager
+def without_the_index(path: Path) -> Iterator[apsw.Connection]:
+    """Let a connection change rows behind the back of the index of free messages."""
+    before, after = "WHERE state = 0 AND locked_until IS NULL", "WHERE state = 77"
+    for here, there in ((before, after), (after, before)):
+        connection = apsw.Connection(str(path))
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, ?, ?) WHERE name = 'message_free'",
+            (here, there),
+        )
+        connection.close()
+        if there is after:
+            connection = apsw.Connection(str(path))
+            yield connection
+            connection.close()
 
 
 @pytest.mark.prove

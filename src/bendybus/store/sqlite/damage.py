@@ -36,13 +36,21 @@ T = TypeVar("T")
 
 
 def despite_damage(database: Database, rows: tuple[int, int], read: Callable[[], T]) -> T:
-    """Read; if a row in the range cannot be read at all, set it aside and read again."""
+    """Read; if a row in the range cannot be read at all, set it aside and read again.
+
+    If that does not help, an index still leads to it, because the row no longer says that it is
+    in that index: the indexes are made anew.
+    """
     try:
         return read()
     except _UNREADABLE:
-        if not _set_aside_unreadable(database, *rows):
-            raise
+        _set_aside_unreadable(database, *rows)
+    try:
         return read()
+    except _UNREADABLE:
+        _log.error("an index of messages is damaged on disk, made anew")
+        database.run("make_indexes_anew")
+    return read()
 
 
 def checked_contents(database: Database, rows: list[Row]) -> list[bytes]:
@@ -121,8 +129,8 @@ def _intact_one_by_one(database: Database, rows: list[Row]) -> list[bytes]:
     return contents
 
 
-def _set_aside_unreadable(database: Database, first: int, end: int) -> bool:
-    """Look at every row of a range by itself; say whether any could not be read."""
+def _set_aside_unreadable(database: Database, first: int, end: int) -> None:
+    """Look at every row of a range by itself, and set those aside that cannot be read."""
     bad: list[int] = []
     while first < end:
         found = database.row("ids_from", (first, end, _INSPECTED_TOGETHER))
@@ -132,7 +140,6 @@ def _set_aside_unreadable(database: Database, first: int, end: int) -> bool:
         first = ids[-1] + 1 if ids else end
     if bad:
         set_aside(database, bad)
-    return bool(bad)
 
 
 def _is_readable(database: Database, row_id: int) -> bool:

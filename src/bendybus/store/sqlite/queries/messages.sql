@@ -129,7 +129,7 @@ SELECT json_group_array(json_array(
 
 -- name: ids_from
 SELECT json_group_array(id)
-  FROM (SELECT id FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9 ORDER BY id LIMIT ?3);
+  FROM (SELECT id FROM message WHERE id >= ?1 AND id < ?2 AND state IS NOT 9 ORDER BY id LIMIT ?3);
 
 -- name: due_locks
 SELECT json_group_array(json_array(locked_until, id, nonce, delivery_count, marks))
@@ -176,3 +176,6 @@ SELECT json_group_array(json_array(
            body, size,
            state, locked_until, nonce))
   FROM (SELECT * FROM message WHERE id IN carray(?1) AND state <> 9 ORDER BY id);
+
+-- name: make_indexes_anew
+REINDEX message;
