@@ -5,13 +5,14 @@
 
 import base64
 import json
-from dataclasses import asdict
+from dataclasses import fields as fields_of
 from typing import Final
 from zlib import crc32
 
 from bendybus.model.message import Marks
 
 _CHECKSUM_DIGITS: Final = 8
+_NAMES: Final = tuple(field.name for field in fields_of(Marks))
 
 
 class MarksDamaged(ValueError):
@@ -20,7 +21,7 @@ class MarksDamaged(ValueError):
 
 def marks_to_text(marks: Marks) -> str:
     """Encode marks for a column."""
-    fields = {name: value for name, value in asdict(marks).items() if value is not None}
+    fields = {name: value for name in _NAMES if (value := getattr(marks, name)) is not None}
     if marks.property_changes is not None:
         fields["property_changes"] = base64.b64encode(marks.property_changes).decode()
     text = json.dumps(fields)

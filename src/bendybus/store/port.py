@@ -7,13 +7,16 @@ A store holds fragments of many entities. It applies what the broker decided and
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from bendybus.model.entity import Queue, Subscription, Topic, subscription_path
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.message import Lock, Marks, StoredMessage
-from bendybus.model.operations import Answer, Guard, Operation
+from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.store_status import StoreStatus
+
+# The end of a lock that lasts as long as its store is open (promise 10).
+UNTIL_REOPENED: Final = Instant(1 << 61)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ class MessageStore(Protocol):
     Promises:
 
     1. `apply` writes all operations of a call or none, and they are durable when it returns.
-       (Renewals alone are not synced: like locks, they may be forgotten in a crash.)
+       (Renewals and `Forget` alone are not synced: like locks, they may be undone by a crash.)
     2. A message is under at most one valid lock at any instant.
     3. Time is an argument; a store never reads a clock.
     4. Policy is the caller's; a store checks guards and constraints, it does not judge.
@@ -148,6 +151,11 @@ class MessageStore(Protocol):
     9. When the database fails, every call under way raises, and so does every later one at once
        (`StoreUnavailable`), until the store is online again. A call that may have been written
        raises `StoreFailed` instead; the caller must not repeat it elsewhere.
+    10. A lock until `UNTIL_REOPENED` never ends by time, and is gone when the store is opened
+        again: so the broker's own tasks hold messages no longer than they live, and need not
+        hurry.
+    11. A message of a transfer that is remembered is left out: it is in the queue, or was. It is
+        remembered from the commit that added it until `Forget`.
 
     A call is under way when it returns its awaitable, not only when that is awaited. Cancelling
     it leaves it done or not done, never half: so a cancelled `acquire` may leave locks behind that
@@ -226,6 +234,12 @@ class MessageStore(Protocol):
 
     def next_due(self) -> Awaitable[Instant | None]:
         """Return when `due` will find something, if nothing changes until then; None for never."""
+        ...
+
+    def transfers(
+        self, *, after: Transfer, made_until: Instant, count_max: int
+    ) -> Awaitable[list[Transfer]]:
+        """Return transfers that are remembered and not younger, in order, beginning behind one."""
         ...
 
     def counts(self, queue: QueueNumber) -> Awaitable[QueueCounts]:

@@ -16,6 +16,8 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
+from bendybus.store.marks import marks_to_text
+from bendybus.store.sqlite import transfers
 from bendybus.store.sqlite.database import Database, rows_of_queue
 from bendybus.store.sqlite.seen import without_duplicates
 
@@ -24,10 +26,14 @@ def append(database: Database, operation: Append, now: Instant) -> int:
     """Append; return the first sequence number."""
     queue, messages = operation.queue, operation.messages
     offset = database.offset(queue)
+    if operation.transfers is not None:
+        # First: a duplicate that is left out has arrived, too, and must not come again later.
+        new = transfers.remember(database, operation.transfers, now)
+        messages = [messages[at] for at in new]
     if operation.duplicates_since is not None:
         messages = without_duplicates(database, queue, messages, operation.duplicates_since, now)
-        if not messages:
-            return 0
+    if operation.messages and not messages:
+        return 0
     size = sum([len(message.content) for message in messages]) + CHECKSUM_SIZE * len(messages)
     main = database.main(queue)
     if main != queue:
@@ -37,14 +43,17 @@ def append(database: Database, operation: Append, now: Instant) -> int:
     counter = _reserve(database, queue, (len(messages), size, operation.bytes_max))
     first = rows_of_queue(queue)[0] + counter
     if messages:
-        _insert(database, queue, messages, first, now)
+        _insert(database, operation, messages, first, now)
     return first - offset
 
 
 def _insert(
-    database: Database, queue: int, messages: Sequence[Message], first: int, now: Instant
+    database: Database, operation: Append, messages: Sequence[Message], first: int, now: Instant
 ) -> None:
-    has_fields = any(map(_has_fields, messages))
+    queue = operation.queue
+    # Marks have only those that come from another queue, or are on their way to one.
+    is_travelling = operation.transfers is not None or database.main(queue) != queue
+    has_fields = is_travelling or any(map(_has_fields, messages))
     rows = range(first, first + len(messages))
     seeds: Iterable[int]
     if has_fields:
@@ -101,11 +110,12 @@ def _seed_with_fields(body: int, message: Message, now: Instant) -> int:
 
 def _fields(
     message: Message, now: Instant
-) -> tuple[int, int | None, str | None, str | None, int | None]:
+) -> tuple[int, int | None, str | None, str | None, int | None, str | None]:
     return (
         len(message.content) + CHECKSUM_SIZE,
         message.expires_at,
         message.session_id,
         message.partition_key,
         _delayed_until(message, now),
+        None if message.marks is None else marks_to_text(message.marks),
     )

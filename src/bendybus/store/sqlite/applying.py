@@ -62,5 +62,9 @@ def make(database: Database, operation: Operation, now: Instant) -> Answer:
 
 
 def is_synced(operation: Operation) -> bool:
-    """Say whether the operation must be on disk before it is answered. Locks need not be."""
-    return not isinstance(operation, Renew | RenewSession)
+    """Say whether the operation must be on disk before it is answered.
+
+    Locks need not be, nor that a transfer is forgotten: one that is remembered for too long does
+    no harm.
+    """
+    return not isinstance(operation, Renew | RenewSession | Forget)

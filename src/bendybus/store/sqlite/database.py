@@ -23,6 +23,7 @@ import apsw
 
 from bendybus.model.errors import DataFolderUnusable, EntityNotFound
 from bendybus.model.ids import COUNTER_BITS, SubQueue
+from bendybus.store.port import UNTIL_REOPENED
 from bendybus.store.sqlite.seen_index import open_index
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
 
@@ -79,6 +80,7 @@ class Database:
         connection.set_wal_hook(self._note_log)
         for row in self.rows("queues"):
             self.note_queue(*row)
+        self.run("end_holds", (UNTIL_REOPENED,))
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing."""

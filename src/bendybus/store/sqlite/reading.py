@@ -8,7 +8,7 @@ from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, MessageState, StoredMessage
 from bendybus.model.operations import Guard
 from bendybus.store.marks import MarksDamaged, marks_from_text
-from bendybus.store.port import Acquire, AcquireDeferred, Due, QueueCounts
+from bendybus.store.port import UNTIL_REOPENED, Acquire, AcquireDeferred, Due, QueueCounts
 from bendybus.store.sqlite.damage import (
     DELIVERY_COUNT,
     ENQUEUED_AT,
@@ -111,7 +111,8 @@ def next_due(database: Database) -> Instant | None:
     """Return when `due` will find something, if nothing changes until then."""
     row = database.row("next_due")
     assert row is not None, "a row of three values, always"
-    return min((Instant(instant) for instant in row if instant is not None), default=None)
+    instants = [Instant(each) for each in row if each is not None and each < UNTIL_REOPENED]
+    return min(instants, default=None)
 
 
 def counts(database: Database, queue: QueueNumber) -> QueueCounts:

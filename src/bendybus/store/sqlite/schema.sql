@@ -109,4 +109,3 @@ CREATE INDEX session_waiting ON session (queue, waiting_since)
 CREATE INDEX session_locked ON session (locked_until) WHERE locked_until IS NOT NULL;
 CREATE INDEX session_changed ON session (queue, state_set_at) WHERE state_set_at IS NOT NULL;
 CREATE INDEX seen_age ON seen (queue, seen_at);
-CREATE INDEX transfer_age ON transfer (made_at);

@@ -9,7 +9,7 @@ from typing import Final
 from bendybus.model.errors import MessageLockLost
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, StoredMessage
-from bendybus.model.operations import Answer, Operation
+from bendybus.model.operations import Answer, Operation, Transfer
 from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.store.port import (
     AcceptSession,
@@ -20,7 +20,7 @@ from bendybus.store.port import (
     QueueCounts,
     SessionRefusal,
 )
-from bendybus.store.sqlite import applying, catalog, reading, sessions
+from bendybus.store.sqlite import applying, catalog, reading, sessions, transfers
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
 
@@ -146,6 +146,14 @@ class SqliteStore:
     def next_due(self) -> "asyncio.Future[Instant | None]":
         """Return when `due` will find something, if nothing changes until then."""
         return self._lane.submit(reading.next_due, is_synced=False)
+
+    def transfers(
+        self, *, after: Transfer, made_until: Instant, count_max: int
+    ) -> "asyncio.Future[list[Transfer]]":
+        """Return transfers that are remembered."""
+        return self._lane.submit(
+            lambda db: transfers.remembered(db, after, made_until, count_max), is_synced=False
+        )
 
     def counts(self, queue: QueueNumber) -> "asyncio.Future[QueueCounts]":
         """Count what a queue holds."""

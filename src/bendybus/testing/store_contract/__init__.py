@@ -19,6 +19,7 @@ from bendybus.testing.store_contract.purging import PurgingContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.subject import StoreMaker
 from bendybus.testing.store_contract.switching import SwitchingContract
+from bendybus.testing.store_contract.transferring import TransferringContract
 
 __all__ = ["StoreContract", "StoreMaker"]
 
@@ -38,5 +39,6 @@ class StoreContract(
     PurgingContract,
     SchedulingContract,
     SwitchingContract,
+    TransferringContract,
 ):
     """Every promise. Inherit and supply `make_store`."""

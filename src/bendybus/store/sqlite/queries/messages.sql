@@ -22,9 +22,9 @@ SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value) FROM carray(?
 -- name: append_messages_with_fields
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, body, size,
-        expires_at, session_id, partition_key)
+        expires_at, session_id, partition_key, marks)
 SELECT ?1 + key, ?2, iif(value ->> 4 IS NULL, 0, 2), 0, coalesce(value ->> 4, ?3), ?1 + key,
-       value ->> 0, value ->> 1, value ->> 2, value ->> 3
+       value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 5
   FROM json_each(?4);
 
 -- name: find_free
