@@ -49,6 +49,9 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     # $cbs answers 400 here; over HTTP, a header that is no token is simply no credential.
     "token-malformed": Problem(401, 40103),
     "unauthorized": Problem(401, 40100),
+    "transaction-unknown": Problem(404, 40400),
+    "transaction-timed-out": Problem(408, 40800),
+    "transaction-rolled-back": Problem(409, 40900),
     "server-busy": Problem(503, 50004),
     "operation-timeout": Problem(408, 40800),
     "store-unavailable": Problem(503, 50004),

@@ -148,6 +148,24 @@ class Unauthorized(BusError):
         )
 
 
+class TransactionUnknown(BusError):
+    """No open transaction of this connection has that id."""
+
+    code = "transaction-unknown"
+
+
+class TransactionTimedOut(BusError):
+    """The transaction was open for too long and has been rolled back."""
+
+    code = "transaction-timed-out"
+
+
+class TransactionRolledBack(BusError):
+    """The transaction could not be committed; nothing of it has happened."""
+
+    code = "transaction-rolled-back"
+
+
 class ServerBusy(BusError):
     """A bound of the broker was reached; trying again later will help."""
 

@@ -1,0 +1,226 @@
+"""transaction: sends and settlements that are written in one commit, or not at all (R5)."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bendybus.broker.clock import Clock
+from bendybus.broker.receive import locks_by_source
+from bendybus.broker.send import check_open_for_send, set_expiry
+from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
+from bendybus.broker.settle import LOCK_LOST
+from bendybus.model.entity import EntityStatus
+from bendybus.model.errors import (
+    BusError,
+    InvalidOperation,
+    MessageLockLost,
+    StoreFailed,
+    TransactionRolledBack,
+)
+from bendybus.model.ids import FragmentIndex, Instant, QueueNumber, SubQueue
+from bendybus.model.message import Lock, Marks, Message
+from bendybus.model.operations import Append, Operation, Remove
+from bendybus.model.outcome import Complete, Outcome
+from bendybus.model.settlement import operations_for
+from bendybus.model.transaction import Destination, Home, TransactionScope
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """The fragment of an entity by way of which a client sends to another."""
+
+    queue: ServedQueue
+    fragment: FragmentIndex
+
+
+class Transaction:
+    """What has joined so far, kept in memory until the commit.
+
+    A part that is refused dooms the whole: a client that does not look at the answer must not
+    commit the rest alone (R5.4).
+    """
+
+    def __init__(self, messages_max: int, ends_at: Instant) -> None:
+        self.ends_at = ends_at
+        self.buffered_bytes = 0
+        self._scope = TransactionScope(messages_max)
+        # The entity of the home: the first that was used.
+        self._queue: ServedQueue | None = None
+        self._sends: list[Message] = []
+        self._transfers: list[Message] = []
+        self._settlements: list[Operation] = []
+        self._claimed: set[tuple[QueueNumber, int]] = set()
+        self._returned: set[tuple[ServedSubQueue, Source]] = set()
+        self._deciding: set[asyncio.Task[None]] = set()
+        self._failure: BusError | None = None
+
+    def send(self, queue: ServedQueue, messages: Sequence[Message], via: Via | None = None) -> None:
+        """Let messages join, all or none. Nobody sees them before the commit."""
+        with self._dooming():
+            if queue.properties.status is not EntityStatus.ACTIVE:
+                check_open_for_send(queue)
+            through = None if via is None else Home(via.queue.name, via.fragment)
+            place = self._scope.join_send(_destination(queue), messages, through)
+        self._queue = self._queue or (queue if via is None else via.queue)
+        if place == self._scope.home:
+            self._sends += messages
+        else:
+            for message in messages:
+                message.marks = Marks(destination=queue.name)
+            self._transfers += messages
+        self.buffered_bytes += sum(len(message.content) for message in messages)
+
+    def settle(
+        self, sub_queue: ServedSubQueue, locks: Sequence[Lock], outcome: Outcome, clock: Clock
+    ) -> "asyncio.Task[None]":
+        """Let settlements join, all or none; they have joined when the task ends well.
+
+        Which messages are meant is noted at once, so that what follows is judged in order.
+        """
+        with self._dooming():
+            source = self._claim(sub_queue, locks)
+        self._queue = self._queue or sub_queue.queue
+        deciding = self._decide(sub_queue, source, locks, outcome, clock)
+        task = asyncio.get_running_loop().create_task(deciding)
+        self._deciding.add(task)
+        return task
+
+    def fail(self, error: BusError) -> None:
+        """Note that a part was refused, so that the rest is not committed without it."""
+        self._failure = self._failure or error
+
+    def drop(self) -> None:
+        """Forget everything. Locks stay with their receivers until they end."""
+        self._sends.clear()
+        self._transfers.clear()
+        self._settlements.clear()
+        self.buffered_bytes = 0
+
+    async def commit(self, clock: Clock) -> None:
+        """Write everything in one commit; durable on return.
+
+        Raises `TransactionRolledBack` when nothing was written, or `StoreFailed` when that is
+        not known.
+        """
+        await asyncio.gather(*self._deciding, return_exceptions=True)
+        if self._failure is not None:
+            raise TransactionRolledBack(
+                f"The transaction was rolled back, because a part of it was refused:"
+                f" {self._failure}"
+            ) from self._failure
+        home, queue = self._scope.home, self._queue
+        if home is None or queue is None:
+            return
+        now = clock.now()
+        operations = self._operations(queue, home.fragment, now)
+        try:
+            store = queue.main.sources[home.fragment].store
+            await store.apply(operations, now=now, is_strict=True)
+        except StoreFailed:
+            raise
+        except MessageLockLost as error:
+            raise TransactionRolledBack(f"The transaction was rolled back. {LOCK_LOST}") from error
+        except BusError as error:
+            raise TransactionRolledBack(f"The transaction was rolled back. {error}") from error
+        self._tell(queue, home.fragment, now)
+
+    @contextmanager
+    def _dooming(self) -> Iterator[None]:
+        try:
+            yield
+        except BusError as error:
+            self.fail(error)
+            raise
+
+    def _claim(self, sub_queue: ServedSubQueue, locks: Sequence[Lock]) -> Source:
+        """Note messages as settled here; each can be only once. Returns where they are."""
+        groups = locks_by_source(sub_queue, list(locks))
+        if sum(map(len, groups.values())) != len(locks):
+            raise MessageLockLost(LOCK_LOST)
+        for source, held in groups.items():
+            claims = {(source.number, lock.sequence) for lock in held}
+            if len(claims) != len(held) or claims & self._claimed:
+                raise InvalidOperation("A message can be settled only once in a transaction.")
+            self._scope.join_settlement(Home(sub_queue.queue.name, source.fragment), len(held))
+            self._claimed |= claims
+        # All of one fragment, or the scope would have refused.
+        [source] = groups
+        return source
+
+    async def _decide(
+        self,
+        sub_queue: ServedSubQueue,
+        source: Source,
+        locks: Sequence[Lock],
+        outcome: Outcome,
+        clock: Clock,
+    ) -> None:
+        """Decide what settlements mean now; the locks are checked again at the commit."""
+        with self._dooming():
+            if not source.store.is_online:
+                raise sub_queue.queue.unavailable(source)
+            found = await source.store.find_locked(source.number, locks, now=clock.now())
+            if len(found) != len(locks):
+                raise MessageLockLost(LOCK_LOST)
+            policy = sub_queue.policy(source)
+            for message in found:
+                self._settlements += operations_for(outcome, message.lock, message.marks, policy)
+        if not isinstance(outcome, Complete):
+            self._returned.add((sub_queue, source))
+
+    def _operations(
+        self, queue: ServedQueue, fragment: FragmentIndex, now: Instant
+    ) -> list[Operation]:
+        """Return what to write. Settlements first: what they free makes room for the sends."""
+        operations = _joined(self._settlements)
+        room = queue.fragment_bytes_max
+        if self._sends:
+            main = queue.main.sources[fragment]
+            soonest = set_expiry(queue, self._sends, now)
+            if soonest is not None:
+                main.timetable.note(soonest)
+            operations.append(Append(main.number, self._sends, room))
+        if self._transfers:
+            outbox = queue.sub_queues[SubQueue.TRANSFER].sources[fragment]
+            for message in self._transfers:
+                if message.time_to_live_ms is not None:
+                    message.expires_at = Instant(now + message.time_to_live_ms)
+            operations.append(Append(outbox.number, self._transfers, room))
+        return operations
+
+    def _tell(self, queue: ServedQueue, fragment: FragmentIndex, now: Instant) -> None:
+        """Wake whoever waits for what the commit has changed."""
+        if self._sends:
+            queue.main.note_added(queue.main.sources[fragment], len(self._sends))
+        if self._transfers:
+            outbox = queue.sub_queues[SubQueue.TRANSFER]
+            outbox.note_added(outbox.sources[fragment], len(self._transfers))
+        for sub_queue, source in self._returned:
+            sub_queue.note_returned(source, len(self._claimed), now)
+            dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
+            dead_letters.note_added(dead_letters.sources[source.fragment], len(self._claimed))
+
+
+def _destination(queue: ServedQueue) -> Destination:
+    properties = queue.properties
+    return Destination(
+        queue.name,
+        len(queue.main.sources),
+        is_partitioned=queue.is_partitioned,
+        requires_session=properties.requires_session,
+        has_duplicate_detection=properties.requires_duplicate_detection,
+    )
+
+
+def _joined(settlements: Sequence[Operation]) -> list[Operation]:
+    """Join the removals of one queue into one operation."""
+    operations: list[Operation] = []
+    removals: dict[QueueNumber, list[Lock]] = {}
+    for operation in settlements:
+        if isinstance(operation, Remove):
+            removals.setdefault(operation.queue, []).extend(operation.locks)
+        else:
+            operations.append(operation)
+    operations += [Remove(queue, locks) for queue, locks in removals.items()]
+    return operations
