@@ -75,6 +75,7 @@ class OversizedTransferReceived:
     delivery_id: int
     delivery_tag: bytes
     settled: bool
+    state: object
     size: int
 
 

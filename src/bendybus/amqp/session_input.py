@@ -197,7 +197,12 @@ def _begin_delivery(transfer: Transfer) -> Assembly:
 def _whole(link: AmqpLink, assembly: Assembly) -> TransferReceived | OversizedTransferReceived:
     if assembly.size > link.message_size_max:
         return OversizedTransferReceived(
-            link, assembly.delivery_id, assembly.tag, assembly.settled, assembly.size
+            link,
+            assembly.delivery_id,
+            assembly.tag,
+            assembly.settled,
+            assembly.state,
+            assembly.size,
         )
     return TransferReceived(
         link,

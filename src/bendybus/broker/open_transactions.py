@@ -7,7 +7,7 @@ from typing import Final
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
-from bendybus.broker.transaction import Transaction, Via
+from bendybus.broker.transaction import SentVia, Transaction
 from bendybus.model.errors import (
     BusError,
     QuotaExceeded,
@@ -48,7 +48,7 @@ class OpenTransactions:
         transaction_id: bytes,
         queue: ServedQueue,
         messages: Sequence[Message],
-        via: Via | None = None,
+        via: SentVia | None = None,
     ) -> None:
         """Let messages join a transaction; see `Transaction.send`."""
         transaction = self._find(transaction_id)
@@ -75,7 +75,9 @@ class OpenTransactions:
 
     def fail(self, transaction_id: bytes, error: BusError) -> None:
         """Note that a part of a transaction was refused before it could join."""
-        self._find(transaction_id).fail(error)
+        entry = self._open.get(transaction_id)
+        if entry is not None:
+            entry[0].fail(error)
 
     def take_out(self, transaction_id: bytes) -> Transaction:
         """End a transaction for whatever comes next: it is the caller's to commit or to drop."""

@@ -23,15 +23,15 @@ from bendybus.model.message import Lock, Marks, Message
 from bendybus.model.operations import Append, Operation, Remove
 from bendybus.model.outcome import Complete, Outcome
 from bendybus.model.settlement import operations_for
-from bendybus.model.transaction import Destination, Home, TransactionScope
+from bendybus.model.transaction import Destination, Home, TransactionScope, Via
 
 
 @dataclass(frozen=True, slots=True)
-class Via:
-    """The fragment of an entity by way of which a client sends to another."""
+class SentVia:
+    """The entity by way of which a client sends to another, and the message's key there."""
 
     queue: ServedQueue
-    fragment: FragmentIndex
+    key: str | None
 
 
 class Transaction:
@@ -55,12 +55,14 @@ class Transaction:
         self._deciding: set[asyncio.Task[None]] = set()
         self._failure: BusError | None = None
 
-    def send(self, queue: ServedQueue, messages: Sequence[Message], via: Via | None = None) -> None:
+    def send(
+        self, queue: ServedQueue, messages: Sequence[Message], via: SentVia | None = None
+    ) -> None:
         """Let messages join, all or none. Nobody sees them before the commit."""
         with self._dooming():
             if queue.properties.status is not EntityStatus.ACTIVE:
                 check_open_for_send(queue)
-            through = None if via is None else Home(via.queue.name, via.fragment)
+            through = None if via is None else Via(_destination(via.queue), via.key)
             place = self._scope.join_send(_destination(queue), messages, through)
         self._queue = self._queue or (queue if via is None else via.queue)
         if place == self._scope.home:

@@ -45,6 +45,14 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
+class Via:
+    """An entity by way of which a client sends to another, and the key that it has there."""
+
+    entity: Destination
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Home:
     """The fragment that keeps a transaction."""
 
@@ -62,27 +70,24 @@ class TransactionScope:
         # Of each partitioned entity, the one key of all that is sent to it.
         self._keys: dict[str, str] = {}
 
-    def join_send(self, to: Destination, messages: Sequence[Message], via: Home | None) -> Home:
+    def join_send(
+        self, to: Destination, messages: Sequence[Message], via: Via | None = None
+    ) -> Home:
         """Let messages join; return the fragment they are meant for.
 
-        With `via` they are sent by way of an entity that the client named, and that one becomes
-        the home if there is none yet. Refused, the transaction is as it was.
+        With `via` they go by way of an entity that the client named, which becomes the home if
+        there is none yet. Refused, the transaction is as it was.
         """
         key = _key_of_all(to, messages)
         if key is not None and self._keys.get(to.name, key) != key:
             raise _two_keys(to.name, self._keys[to.name], key)
-        place = Home(to.name, FragmentIndex(0) if key is None else _fragment(to, key))
-        if via is not None and self.home is not None and self.home != via:
-            raise InvalidOperation(
-                f"The transaction belongs to fragment {self.home.fragment} of"
-                f" '{self.home.entity}', so nothing can be sent by way of fragment"
-                f" {via.fragment} of '{via.entity}' in it."
-            )
+        place = Home(to.name, _fragment(to, key))
+        through = place if via is None else self._place_of(via)
         self._count_in(len(messages))
         if key is not None:
             self._keys[to.name] = key
         if self.home is None:
-            self.home = via or place
+            self.home = through
         return place
 
     def join_settlement(self, place: Home, count: int) -> None:
@@ -101,6 +106,24 @@ class TransactionScope:
             )
         self._count_in(count)
         self.home = place
+
+    def _place_of(self, via: Via) -> Home:
+        """Return the fragment that a client sends by way of."""
+        name, key = via.entity.name, via.key
+        home = self.home
+        if home is not None and home.entity != name:
+            raise InvalidOperation(
+                f"The transaction belongs to '{home.entity}', the first entity that it used, so"
+                f" nothing can be sent by way of '{name}' in it."
+            )
+        if home is not None and (key is None or _fragment(via.entity, key) == home.fragment):
+            return home
+        if home is not None or (key is None and via.entity.is_partitioned):
+            raise InvalidOperation(
+                f"What a transaction sends by way of the partitioned entity '{name}' must have one"
+                " TransactionPartitionKey."
+            )
+        return Home(name, _fragment(via.entity, key))
 
     def _count_in(self, count: int) -> None:
         if self._count + count > self._messages_max:
@@ -141,8 +164,8 @@ def _key_of_all(to: Destination, messages: Sequence[Message]) -> str | None:
     return found
 
 
-def _fragment(to: Destination, key: str) -> FragmentIndex:
-    return fragment_for(key, to.fragment_count)
+def _fragment(to: Destination, key: str | None) -> FragmentIndex:
+    return FragmentIndex(0) if key is None else fragment_for(key, to.fragment_count)
 
 
 def _two_keys(entity: str, first: str, second: str) -> InvalidOperation:

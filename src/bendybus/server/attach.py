@@ -11,6 +11,7 @@ from bendybus.amqp.terminus import Coordinator, Source, Target
 from bendybus.amqp.values import Symbol, Ulong
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import ReceiveMode, check_open_for_receive
 from bendybus.broker.send import check_open_for_send
 from bendybus.broker.served_queue import ServedQueue
@@ -25,6 +26,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import SubQueue
 from bendybus.server.addresses import Address, parse_address
+from bendybus.server.coordinator_link import CoordinatorLink
 from bendybus.server.incoming_link import IncomingLink
 from bendybus.server.management_node import ManagementNode, right_for
 from bendybus.server.outgoing_link import OutgoingLink
@@ -39,7 +41,7 @@ REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
 SESSION_FILTER: Final = "com.microsoft:session-filter"
 _SETTLED_BY_SENDER: Final = 1
 
-LinkHandler = IncomingLink | OutgoingLink | RequestLink | ResponseLink
+LinkHandler = IncomingLink | OutgoingLink | RequestLink | ResponseLink | CoordinatorLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Nodes:
     grants: Grants
     token_node: TokenNode
     links: Mapping[AmqpLink, LinkHandler]
+    transactions: OpenTransactions
 
     def moment(self) -> datetime:
         """Return the present as tokens count it."""
@@ -74,7 +77,7 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     """The client sends: to a queue, or requests to a node."""
     link, target = event.link, event.attach.target
     if isinstance(target, Coordinator):
-        raise NotImplementedYet("Transactions are not served by this version.")
+        return _attach_coordinator(link, nodes)
     if not isinstance(target, Target):
         raise ArgumentInvalid("The link has no target.")
     address = parse_address(target.address)
@@ -92,7 +95,14 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
         },
     )
     access = Access(Right.SEND, address.resource)
-    return IncomingLink(nodes.outlet, link, queue, nodes.clock, access)
+    return IncomingLink(nodes.outlet, link, queue, nodes.clock, access, nodes.transactions)
+
+
+def _attach_coordinator(link: AmqpLink, nodes: Nodes) -> CoordinatorLink:
+    """Whoever has proved anything may declare; what joins is judged by its own link."""
+    if nodes.grants.is_empty:
+        raise Unauthorized.missing(Right.SEND.value, "$coordinator")
+    return CoordinatorLink(nodes.outlet, link, nodes.transactions, nodes.clock)
 
 
 def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
@@ -117,7 +127,9 @@ def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     mode = ReceiveMode.RECEIVE_AND_DELETE if is_settled else ReceiveMode.PEEK_LOCK
     link.accept_attach(max_message_size=UNLIMITED, properties={})
     access = Access(Right.LISTEN, address.resource)
-    return OutgoingLink(nodes.outlet, link, sub_queue, mode, nodes.clock, access)
+    return OutgoingLink(
+        nodes.outlet, link, sub_queue, mode, nodes.clock, access, nodes.transactions
+    )
 
 
 def _session_refusal(queue: ServedQueue, address: Address) -> BusError:

@@ -33,8 +33,11 @@ from bendybus.amqp.outcomes import AmqpError
 from bendybus.amqp.session import AmqpLink, AmqpSession
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.model.access import AccessRule
+from bendybus.model.transaction import TransactionLimits
 from bendybus.server.attach import LinkHandler, Nodes, attach_link
+from bendybus.server.coordinator_link import CoordinatorLink
 from bendybus.server.incoming_link import IncomingLink
 from bendybus.server.outgoing_link import OutgoingLink
 from bendybus.server.outlet import Outlet
@@ -58,6 +61,7 @@ class Service:
     rules: tuple[AccessRule, ...]
     clock: Clock
     settings: ConnectionSettings
+    transaction_limits: TransactionLimits
 
 
 class ClientConnection(asyncio.Protocol):
@@ -69,6 +73,7 @@ class ClientConnection(asyncio.Protocol):
         self._amqp = AmqpConnection(service.settings)
         self._grants = Grants()
         self._token_node = TokenNode(service.catalog, service.rules, service.clock)
+        self._transactions = OpenTransactions(service.transaction_limits, service.clock)
         self._links: dict[AmqpLink, LinkHandler] = {}
         self._outlet: Outlet | None = None
         self._opened_at = service.clock.now()
@@ -119,6 +124,7 @@ class ClientConnection(asyncio.Protocol):
     def tick(self, now_ms: int) -> None:
         """Heartbeat, time-outs, tokens that ended."""
         self._handle(self._amqp.tick(now_ms))
+        self._transactions.end_overdue()
         if self._grants.is_empty and now_ms - self._opened_at > UNPROVEN_SECONDS_MAX * 1000:
             text = f"No token was put within {UNPROVEN_SECONDS_MAX} seconds."
             self._amqp.close(AmqpError(UNAUTHORIZED_ACCESS, text, {}))
@@ -142,6 +148,8 @@ class ClientConnection(asyncio.Protocol):
                 if isinstance(handler, IncomingLink | RequestLink):
                     handler.take(event)
                     busy[handler] = None
+                elif isinstance(handler, CoordinatorLink):
+                    handler.take(event)
             elif type(event) is DispositionReceived:
                 handler = links.get(event.link)
                 if isinstance(handler, OutgoingLink):
@@ -191,7 +199,7 @@ class ClientConnection(asyncio.Protocol):
                 event.link.detach(closed=event.closed)
             case OversizedTransferReceived():
                 handler = self._links.get(event.link)
-                if isinstance(handler, IncomingLink):
+                if isinstance(handler, IncomingLink | CoordinatorLink):
                     handler.refuse_oversized(event)
             case _:
                 # A session that began, or our outcome that arrived: nothing to do.
@@ -219,12 +227,18 @@ class ClientConnection(asyncio.Protocol):
     def _attach(self, event: AttachReceived) -> None:
         service = self._service
         nodes = Nodes(
-            service.catalog, service.clock, self.outlet, self._grants, self._token_node, self._links
+            service.catalog,
+            service.clock,
+            self.outlet,
+            self._grants,
+            self._token_node,
+            self._links,
+            self._transactions,
         )
         handler = attach_link(event, nodes)
         if handler is not None:
             self._links[event.link] = handler
-            if isinstance(handler, IncomingLink | RequestLink):
+            if isinstance(handler, IncomingLink | RequestLink | CoordinatorLink):
                 handler.open()
 
     def _look_again(self, handler: LinkHandler | None) -> None:
@@ -246,6 +260,8 @@ class ClientConnection(asyncio.Protocol):
         handler = self._links.pop(link, None)
         if isinstance(handler, OutgoingLink):
             self.outlet.spawn(handler.close())
+        elif isinstance(handler, CoordinatorLink):
+            handler.close()
 
     def _detach_unauthorized(self, now_ms: int) -> None:
         """Detach links whose token has ended and was not renewed."""

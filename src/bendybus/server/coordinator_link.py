@@ -3,7 +3,7 @@
 from typing import Final
 
 from bendybus.amqp.composite import compose
-from bendybus.amqp.events import TransferReceived
+from bendybus.amqp.events import OversizedTransferReceived, TransferReceived
 from bendybus.amqp.outcomes import Declare, Declared, Discharge
 from bendybus.amqp.sections import SectionCode, decode_section, find_sections
 from bendybus.amqp.session import AmqpLink
@@ -28,6 +28,7 @@ CAPABILITIES: Final = (
     "amqp:multi-txns-per-ssn",
     "amqp:multi-ssns-per-txn",
 )
+Delivery = TransferReceived | OversizedTransferReceived
 _REJECTED: Final = "amqp:rejected:list"
 
 
@@ -65,6 +66,11 @@ class CoordinatorLink:
             self._refuse(event, error)
         self._regrant()
 
+    def refuse_oversized(self, event: OversizedTransferReceived) -> None:
+        """Refuse a message that cannot be one of ours."""
+        self._refuse(event, ArgumentInvalid("A declare or discharge is smaller than that."))
+        self._regrant()
+
     def close(self) -> None:
         """Roll back what was declared here and is open still."""
         self._transactions.roll_back(self)
@@ -96,11 +102,11 @@ class CoordinatorLink:
             self._regrant()
             self._outlet.flush_soon()
 
-    def _answer(self, event: TransferReceived, outcome: object) -> None:
+    def _answer(self, event: Delivery, outcome: object) -> None:
         if not event.settled:
             self.link.settle(event.delivery_id, event.delivery_id, outcome)
 
-    def _refuse(self, event: TransferReceived, error: BusError) -> None:
+    def _refuse(self, event: Delivery, error: BusError) -> None:
         """Reject the message; detach where the client cannot take that (§4.3)."""
         now = self._clock.now()
         if event.settled or not self._can_reject:

@@ -6,8 +6,10 @@ from typing import Final
 
 from bendybus.amqp.deliveries import consecutive_ranges
 from bendybus.amqp.events import OversizedTransferReceived, TransferReceived
+from bendybus.amqp.outcomes import TransactionalState
 from bendybus.amqp.session import AmqpLink
 from bendybus.broker.clock import Clock
+from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.send import check_one_key, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet
@@ -32,13 +34,20 @@ class IncomingLink:
     """One link of a sender, and its lane: what came and is not stored yet."""
 
     def __init__(
-        self, outlet: Outlet, link: AmqpLink, queue: ServedQueue, clock: Clock, access: Access
+        self,
+        outlet: Outlet,
+        link: AmqpLink,
+        queue: ServedQueue,
+        clock: Clock,
+        access: Access,
+        transactions: OpenTransactions,
     ) -> None:
         self.link = link
         self.access = access
         self.queue = queue
         self._outlet = outlet
         self._clock = clock
+        self._transactions = transactions
         self._lane: list[TransferReceived] = []
         self._storing = 0
         self._unanswered = 0
@@ -49,6 +58,9 @@ class IncomingLink:
 
     def take(self, event: TransferReceived) -> None:
         """Put a delivery into the lane; `work` follows when all of a read are in."""
+        if event.state is not None:
+            self._join(event)
+            return
         self._lane.append(event)
         self._outlet.note_read(len(event.payload))
 
@@ -59,6 +71,7 @@ class IncomingLink:
             f"The message or batch has {event.size} bytes; the entity '{self.queue.name}' takes"
             f" {limit}."
         )
+        self._fail_transaction(event.state, error)
         if not event.settled:
             self._refuse([event.delivery_id], error)
         self._regrant()
@@ -90,8 +103,6 @@ class IncomingLink:
         for event in events:
             delivery_id = event.delivery_id
             try:
-                if event.state is not None:
-                    raise NotImplementedYet("Transactions are not served by this version.")
                 if event.message_format == BATCH_FORMAT:
                     batch = self._checked_batch(event.payload)
                     groups += self._groups_of(run)
@@ -107,6 +118,35 @@ class IncomingLink:
         # Begun in this order, which is what keeps it within each fragment. A single group takes
         # the same way: awaited directly, it would overtake what an earlier read has begun.
         await asyncio.gather(*(self._store_group(group, silent) for group in groups))
+
+    def _join(self, event: TransferReceived) -> None:
+        """Let a delivery join its transaction (AMQP 1.0 §4.4.1).
+
+        At once, and not by way of the lane: a discharge right behind must find it.
+        """
+        state = event.state
+        try:
+            if not isinstance(state, TransactionalState):
+                raise NotImplementedYet("Deliveries cannot be resumed.")
+            self._transactions.send(state.txn_id, self.queue, self._messages_of(event))
+        except BusError as error:
+            self._fail_transaction(state, error)
+            if not event.settled:
+                self._refuse([event.delivery_id], error)
+        else:
+            if not event.settled:
+                outcome = TransactionalState(state.txn_id, ACCEPTED)
+                self.link.settle(event.delivery_id, event.delivery_id, outcome)
+        self._regrant()
+
+    def _messages_of(self, event: TransferReceived) -> list[Message]:
+        if event.message_format == BATCH_FORMAT:
+            return self._checked_batch(event.payload)
+        return [self._checked(read_message(event.payload))]
+
+    def _fail_transaction(self, state: object, error: BusError) -> None:
+        if isinstance(state, TransactionalState):
+            self._transactions.fail(state.txn_id, error)
 
     def _groups_of(self, run: list[tuple[int, Message]]) -> list[_Group]:
         ids = [delivery_id for delivery_id, _ in run]

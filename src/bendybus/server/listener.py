@@ -11,6 +11,7 @@ from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.model.access import AccessRule
 from bendybus.model.errors import PortInUse, SettingInvalid
+from bendybus.model.transaction import TransactionLimits
 from bendybus.server.connection import ClientConnection, Service
 
 TICK_SECONDS: Final = 1.0
@@ -78,10 +79,16 @@ class AmqpListener:
 
 
 async def listen(
-    host: str, port: int, *, catalog: Catalog, rules: tuple[AccessRule, ...], clock: Clock
+    host: str,
+    port: int,
+    *,
+    catalog: Catalog,
+    rules: tuple[AccessRule, ...],
+    clock: Clock,
+    transaction_limits: TransactionLimits = TransactionLimits(),  # noqa: B008 - it is frozen
 ) -> AmqpListener:
     """Start an AMQP server."""
     settings = ConnectionSettings(container_id=uuid.uuid4().hex)
-    listener = AmqpListener(Service(catalog, rules, clock, settings))
+    listener = AmqpListener(Service(catalog, rules, clock, settings, transaction_limits))
     await listener.open(host, port)
     return listener

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from bendybus.amqp.events import DispositionReceived
+from bendybus.amqp.outcomes import TransactionalState
 from bendybus.amqp.session import AmqpLink, OutgoingDelivery
 from bendybus.broker.clock import Clock
+from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import ReceiveMode, Receiver, give_back
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import settle
@@ -37,12 +39,14 @@ class OutgoingLink:
         mode: ReceiveMode,
         clock: Clock,
         access: Access,
+        transactions: OpenTransactions,
     ) -> None:
         self.link = link
         self.access = access
         self.sub_queue = sub_queue
         self._outlet = outlet
         self._clock = clock
+        self._transactions = transactions
         self._mode = mode
         self._is_settled = mode is ReceiveMode.RECEIVE_AND_DELETE
         self._receiver = Receiver(sub_queue, mode, clock)
@@ -65,6 +69,9 @@ class OutgoingLink:
 
     def take(self, event: DispositionReceived) -> None:
         """Note a settlement; `work` follows when all of a read are in."""
+        if type(event.state) is TransactionalState:
+            self._join(event, event.state)
+            return
         self._settlements.append(event)
 
     def work(self) -> None:
@@ -165,6 +172,39 @@ class OutgoingLink:
                 await self._settle_as(event.deliveries, outcome, unanswered)
         if completed:
             await self._settle_as(completed, _COMPLETE, unanswered)
+
+    def _join(self, event: DispositionReceived, state: TransactionalState) -> None:
+        """Let settlements join their transaction (AMQP 1.0 §4.4.2); the commit makes them."""
+        if not is_final(state.outcome, settled=event.settled):
+            return
+        unanswered = set() if event.settled else {each.delivery_id for each in event.deliveries}
+        locks = [each.parcel for each in event.deliveries]
+        try:
+            outcome = outcome_of(state.outcome)
+            joining = self._transactions.settle(state.txn_id, self.sub_queue, locks, outcome)  # type: ignore[arg-type]  # our own parcels
+        except BusError as error:
+            self._transactions.fail(state.txn_id, error)
+            self._answer_failed(event.deliveries, error, unanswered)
+            return
+        mirrored = TransactionalState(state.txn_id, answer_state(outcome))
+        self._outlet.spawn(self._confirm(joining, event.deliveries, mirrored, unanswered))
+
+    async def _confirm(
+        self,
+        joining: "asyncio.Task[None]",
+        deliveries: list[OutgoingDelivery],
+        mirrored: TransactionalState,
+        unanswered: set[int],
+    ) -> None:
+        """Answer settlements when they have joined their transaction, or could not."""
+        try:
+            await joining
+        except BusError as error:
+            self._answer_failed(deliveries, error, unanswered)
+        else:
+            waiting = [each for each in deliveries if each.delivery_id in unanswered]
+            self.link.settle_sent(waiting, mirrored)
+        self._outlet.flush_soon()
 
     async def _settle_as(
         self, deliveries: list[OutgoingDelivery], outcome: Outcome, unanswered: set[int]

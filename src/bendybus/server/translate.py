@@ -14,7 +14,7 @@ from bendybus.amqp.outcomes import (
     TransactionalState,
 )
 from bendybus.amqp.values import Symbol
-from bendybus.model.errors import BusError, NotImplementedYet
+from bendybus.model.errors import ArgumentInvalid, BusError
 from bendybus.model.ids import Instant
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 from bendybus.server.outgoing_message import encode_changes
@@ -92,7 +92,7 @@ def outcome_of(state: object) -> Outcome:
         case Rejected():
             return _dead_letter(state)
         case TransactionalState():
-            raise NotImplementedYet("Transactions are not served by this version.")
+            raise ArgumentInvalid("The outcome within a transaction is itself transactional.")
         case _:
             return Release()
 

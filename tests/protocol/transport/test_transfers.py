@@ -118,13 +118,13 @@ def test_a_delivery_larger_than_the_links_limit_is_told_without_its_bytes() -> N
     link.message_size_max = 10
     assert one(TransferReceived, peer.say(transfer(0), payload=b"x" * 10)).payload == b"x" * 10
     events = peer.say(transfer(1), payload=b"x" * 11)
-    assert events == [OversizedTransferReceived(link, 1, b"tag", False, 11)]
+    assert events == [OversizedTransferReceived(link, 1, b"tag", False, None, 11)]
     peer.say(transfer(2, more=True, settled=True), payload=b"x" * 6)
     assert peer.say(transfer(None, more=True), payload=b"x" * 6) == []
     assert link.assembly is not None
     assert link.assembly.payload == b""
     events = peer.say(transfer(None), payload=b"x")
-    assert events == [OversizedTransferReceived(link, 2, b"tag", True, 13)]
+    assert events == [OversizedTransferReceived(link, 2, b"tag", True, None, 13)]
     one(TransferReceived, peer.say(transfer(3)))
 
 
