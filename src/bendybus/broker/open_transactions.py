@@ -34,6 +34,11 @@ class OpenTransactions:
         # With the coordinator that declared each, which takes it along when it ends.
         self._open: dict[bytes, tuple[Transaction, object]] = {}
 
+    @property
+    def buffered_bytes(self) -> int:
+        """How much of messages is held in memory until their commit."""
+        return sum(transaction.buffered_bytes for transaction, _ in self._open.values())
+
     def declare(self, owner: object) -> bytes:
         """Begin a transaction; return its id."""
         if len(self._open) >= OPEN_MAX:
@@ -52,7 +57,7 @@ class OpenTransactions:
     ) -> None:
         """Let messages join a transaction; see `Transaction.send`."""
         transaction = self._find(transaction_id)
-        buffered = sum(each.buffered_bytes for each, _ in self._open.values())
+        buffered = self.buffered_bytes
         size = sum(len(message.content) for message in messages)
         if buffered + size > BUFFERED_BYTES_MAX:
             refusal = QuotaExceeded(

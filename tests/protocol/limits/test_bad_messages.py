@@ -2,7 +2,7 @@
 
 import pytest
 
-from bendybus.amqp.outcomes import Accepted, AmqpError, Modified, Rejected, TransactionalState
+from bendybus.amqp.outcomes import Accepted, AmqpError, Modified, Rejected
 from bendybus.amqp.performatives import Transfer
 from bendybus.amqp.sections import SectionCode, encode_properties, encode_section
 from bendybus.amqp.values import Symbol, Timestamp
@@ -302,21 +302,11 @@ async def test_a_message_that_hides_garbage_never_stops_the_queue(
 # What this version does not serve
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        pytest.param({"state": TransactionalState(b"txn", None)}, id="in a transaction"),
-        pytest.param({}, id="scheduled"),
-    ],
-)
-async def test_what_is_not_served_is_rejected_as_not_implemented(
-    served: Served, fields: dict[str, object]
-) -> None:
+async def test_what_is_not_served_is_rejected_as_not_implemented(served: Served) -> None:
     link = await (await served.client()).sender("orders")
     later: dict[object, object] = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 60_000)}
-    payload = message() if fields else message(annotations=later)
 
-    outcome = await link.sent(payload, 0, **fields)
+    outcome = await link.sent(message(annotations=later), 0)
 
     assert isinstance(outcome, Rejected)
     assert outcome.error is not None

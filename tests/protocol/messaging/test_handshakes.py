@@ -206,20 +206,16 @@ async def test_java_asks_with_a_ulong_and_is_answered_with_one(served: Served) -
 
 
 @pytest.mark.spec("R8.1")
-async def test_a_transaction_coordinator_is_refused_and_the_connection_lives(
-    served: Served,
-) -> None:
+async def test_java_gets_a_coordinator_for_a_target(served: Served) -> None:
     client = await served.client()
 
     link = await client.attach(
         sending("", name="coordinator", target=Coordinator(("amqp:local-transactions",)))
     )
 
-    assert (link.answer.source, link.answer.target) == (None, None)
-    detach = await link.detached()
-    assert detach.error is not None
-    assert detach.error.condition == "amqp:not-implemented"
-    assert await (await client.sender("orders", handle=5)).sent(message(), 0) == Accepted()
+    assert isinstance(link.answer.target, Coordinator)
+    assert "amqp:local-transactions" in (link.answer.target.capabilities or ())
+    assert (await link.flowed()).link_credit
 
 
 @pytest.mark.spec("R8.1")

@@ -12,7 +12,13 @@ from bendybus.amqp.outcomes import (
     TransactionalState,
 )
 from bendybus.amqp.values import Symbol
-from bendybus.model.errors import BusError, EntityNotFound, NotImplementedYet, every_refusal
+from bendybus.model.errors import (
+    ArgumentInvalid,
+    BusError,
+    EntityNotFound,
+    NotImplementedYet,
+    every_refusal,
+)
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 from bendybus.server.outgoing_message import decode_changes
 from bendybus.server.translate import (
@@ -75,8 +81,8 @@ def test_a_state_means_an_outcome(state: object, outcome: Outcome) -> None:
     assert outcome_of(state) == outcome
 
 
-def test_a_transactional_state_is_not_implemented() -> None:
-    with pytest.raises(NotImplementedYet):
+def test_a_transactional_state_is_no_outcome_by_itself() -> None:
+    with pytest.raises(ArgumentInvalid):
         outcome_of(TransactionalState(b"id", Accepted()))
 
 
