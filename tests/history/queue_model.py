@@ -8,15 +8,14 @@ the message, and holds the broker to it from then on.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from bendybus.model.ids import COUNTER_MASK, SubQueue, fragment_of
-from bendybus.model.message import Lock, Marks, StoredMessage
-from bendybus.model.outcome import Abandon, Complete, DeadLetter, Outcome, Release
+from bendybus.model.message import Lock, Marks, MessageState, StoredMessage
+from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 
 LOCK_DURATION_MS: Final = 5_000
 DELIVERY_COUNT_MAX: Final = 2
-QUEUE: Final = "orders"
 
 
 @dataclass(slots=True)
@@ -27,7 +26,9 @@ class Expected:
     key: str | None
     enqueued_at: int
     expires_at: int | None
+    session_id: str | None = None
     place: SubQueue = SubQueue.MAIN
+    state: MessageState = MessageState.ACTIVE
     # Not known until the message was seen for the first time in its place.
     sequence: int | None = None
     fragment: int | None = None
@@ -38,7 +39,11 @@ class Expected:
 
     def is_free(self, now: int) -> bool:
         """Whether a receiver may be given it."""
-        return self.locked_until is None and not self.is_expired(now)
+        return (
+            self.state is MessageState.ACTIVE
+            and self.locked_until is None
+            and not self.is_expired(now)
+        )
 
     def is_expired(self, now: int) -> bool:
         """Whether its time to live has ended."""
@@ -53,8 +58,9 @@ class Expected:
 
 @dataclass(slots=True)
 class QueueModel:
-    """All messages of one queue and of its dead-letter queue."""
+    """All messages of one queue or subscription and of its dead-letter queue."""
 
+    name: str
     is_dead_lettered_on_expiry: bool
     messages: dict[bytes, Expected] = field(default_factory=dict)
     # Where each key was seen first: it stays there.
@@ -123,12 +129,37 @@ class QueueModel:
             case Abandon(changes):
                 self._add_changes(message, changes)
                 self._count_failure(message)
+            case Defer(changes):
+                self._add_changes(message, changes)
+                message.locked_until = message.nonce = None
+                message.state = MessageState.DEFERRED
             case DeadLetter(reason, description, changes):
                 self._add_changes(message, changes)
                 self._dead_letter(message, reason, description)
             case _:
-                raise AssertionError(outcome)
+                assert_never(outcome)
         return True
+
+    def are_deferred(self, place: SubQueue, sequences: Iterable[int]) -> bool:
+        """Say whether all of these can be received by their sequence numbers."""
+        found = [self.find(place, sequence) for sequence in sequences]
+        return all(
+            each is not None and each.state is MessageState.DEFERRED and each.locked_until is None
+            for each in found
+        )
+
+    def receive_deferred(
+        self, place: SubQueue, returned: Sequence[StoredMessage], now: int, *, is_removed: bool
+    ) -> None:
+        """Note deferred messages that were handed out; they stay deferred."""
+        for message in returned:
+            expected = self.messages[message.content]
+            assert message.nonce is not None
+            expected.locked_until, expected.nonce = now + LOCK_DURATION_MS, message.nonce
+            assert expected.place is place
+            check_fields(message, expected)
+            if is_removed:
+                del self.messages[message.content]
 
     def renew(self, place: SubQueue, lock: Lock, now: int) -> bool:
         """Note a renewal; return whether it ought to have succeeded."""
@@ -142,7 +173,13 @@ class QueueModel:
         """Note what a sweep does to all that is due in the stores it can reach."""
         reached = [each for each in self.messages.values() if is_online(each)]
         lapsed = [each for each in reached if each.locked_until and each.locked_until <= now]
-        expired = [each for each in reached if not each.locked_until and each.is_expired(now)]
+        expired = [
+            each
+            for each in reached
+            if each.state is MessageState.ACTIVE
+            and not each.locked_until
+            and each.is_expired(now)
+        ]
         for message in lapsed:
             self._count_failure(message)
         for message in expired:
@@ -219,11 +256,12 @@ class QueueModel:
         message.marks = Marks(
             dead_letter_reason=reason,
             dead_letter_description=description,
-            dead_letter_source=QUEUE,
+            dead_letter_source=self.name,
             enqueued_sequence=message.sequence,
             property_changes=message.marks.property_changes if message.marks else None,
         )
         message.place, message.sequence = SubQueue.DEAD_LETTER, None
+        message.state = MessageState.ACTIVE
         message.locked_until = message.nonce = message.expires_at = None
 
     @staticmethod
@@ -253,9 +291,11 @@ def check_fields(message: StoredMessage, expected: Expected) -> None:
     """Compare one message, field by field."""
     shown = (
         *(message.sequence, message.enqueued_at, message.expires_at, message.delivery_count),
-        *(message.partition_key, message.marks, message.locked_until, message.nonce),
+        *(message.partition_key, message.session_id, message.state),
+        *(message.marks, message.locked_until, message.nonce),
     )
     assert shown == (
         *(expected.sequence, expected.enqueued_at, expected.expires_at, expected.delivery_count),
-        *(expected.key, expected.marks, expected.locked_until, expected.nonce),
+        *(expected.key, expected.session_id, expected.state),
+        *(expected.marks, expected.locked_until, expected.nonce),
     ), f"{message} is not {expected}"
