@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from bench import machine
+from bench.brokers import System
 from bench.clients import Clients
 from bench.peer_rabbitmq import RabbitMq
 from bench.processes import BenchmarkError, allow_many_files
 from bench.promises import judge
 from bench.readings import Readings
 from bench.report import Outcome, append_history, print_outcome, write_page
-from bench.rounds import SCENARIOS, Run
+from bench.rounds import PARTS, PEER_PART, SCENARIOS, Run
 from bench.size import FULL, QUICK, Size
 from bench.subject_bendybus import Bendybus
 
@@ -34,22 +35,33 @@ def main(arguments: Sequence[str]) -> int:
     # End by the exit of every block, so that no broker is left running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     size: Size = QUICK if options.quick else FULL
-    try:
-        outcome = measure(size, options.only, options.work)
-    except (BenchmarkError, OSError, subprocess.SubprocessError) as failure:
-        print(f"bench: {failure}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    print_outcome(outcome)
+    are_kept = True
+    for part, scenarios in PARTS.items():
+        chosen = [name for name in scenarios if name in options.only]
+        if not chosen:
+            continue
+        try:
+            outcome = measure(part, chosen, size, options.work)
+        except (BenchmarkError, OSError, subprocess.SubprocessError) as failure:
+            print(f"bench: {failure}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            return 130
+        print_outcome(outcome)
+        if size is FULL:
+            keep(outcome, is_whole=len(chosen) == len(scenarios))
+            are_kept &= all(verdict.is_kept() for verdict in outcome.verdicts)
     if size is QUICK:
         print("quick run: it shows that everything works; its figures are not judged and not kept")
-        return 0
+    return 0 if are_kept else 1
+
+
+def keep(outcome: Outcome, *, is_whole: bool) -> None:
+    """Add the run to the history; only a whole part goes onto the page, which has no gaps."""
     print(f"kept in {append_history(HISTORY, outcome).relative_to(HERE.parent)}")
-    if set(options.only) == set(SCENARIOS):
+    if is_whole:
         write_page(PAGE, outcome)
         print(f"written to {PAGE.relative_to(HERE.parent)}")
-    return 0 if all(verdict.is_kept() for verdict in outcome.verdicts) else 1
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -61,7 +73,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         type=scenario_list,
         default=list(SCENARIOS),
         metavar="NAME,…",
-        help=f"scenarios to run, of: {', '.join(SCENARIOS)}",
+        help=f"scenarios to run, of: {', '.join(SCENARIOS)}; or all of {' or '.join(PARTS)}",
     )
     parser.add_argument(
         "--work",
@@ -74,21 +86,24 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def scenario_list(text: str) -> list[str]:
-    """Names separated by commas, each one known."""
-    names = text.split(",")
-    for name in names:
-        if name not in SCENARIOS:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(SCENARIOS)}")
-    return names
+    """Names separated by commas, each of a scenario or of a part with all its scenarios."""
+    chosen: list[str] = []
+    for name in text.split(","):
+        if name not in (*SCENARIOS, *PARTS):
+            known = ", ".join((*SCENARIOS, *PARTS))
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {known}")
+        chosen += PARTS.get(name, (name,))
+    return chosen
 
 
-def measure(size: Size, scenarios: Sequence[str], work: Path) -> Outcome:
-    """Build the clients, run the scenarios, judge."""
+def measure(part: str, scenarios: Sequence[str], size: Size, work: Path) -> Outcome:
+    """Build the clients, run scenarios of one part, judge."""
     allow_many_files()
     clients = Clients(WORK / "bin")
     clients.build()
     readings = Readings()
     peer, subject = RabbitMq(), Bendybus()
+    measured: tuple[System, ...] = (peer, subject) if part == PEER_PART else (subject,)
     begun, described = datetime.now(UTC), machine.describe(work)
     data = work / "data"
     say = partial(print, flush=True)
@@ -96,8 +111,9 @@ def measure(size: Size, scenarios: Sequence[str], work: Path) -> Outcome:
     shutil.rmtree(data, ignore_errors=True)
     return Outcome(
         at=begun,
+        part=part,
         size=size.name,
-        versions={system.name: system.version() for system in (peer, subject)},
+        versions={system.name: system.version() for system in measured},
         machine=described,
         readings=readings,
         verdicts=judge(readings, scenarios),

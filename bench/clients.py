@@ -13,9 +13,9 @@ from bench.brokers import RunningBroker
 from bench.processes import BenchmarkError, wait_until
 
 HERE: Final = Path(__file__).resolve().parent
-PROGRAMS: Final = ("load", "latency", "idle", "first", "drain")
+PROGRAMS: Final = ("load", "latency", "idle", "first", "drain", "features")
 RUN_SECONDS_MAX: Final = 300.0
-CONNECT_SECONDS_MAX: Final = 120.0
+READY_SECONDS_MAX: Final = 120.0
 # Long enough for a broker to hand out what it was given back by the connection before.
 QUIET_MS: Final = 500
 
@@ -52,13 +52,13 @@ class Clients:
     ) -> float:
         """Send durable messages; acknowledged messages per second."""
         numbers = (str(count), str(body_bytes), str(in_flight))
-        with self._running(broker, "load", "send", queue=queue, then=numbers) as sender:
+        with self.running(broker, "load", "send", queue=queue, then=numbers) as sender:
             return load_rate(finish(sender))
 
     def receive(self, broker: RunningBroker, queue: str, count: int, *, in_flight: int) -> float:
         """Receive and accept messages; messages per second."""
         numbers = (str(count), "0", str(in_flight))
-        with self._running(broker, "load", "recv", queue=queue, then=numbers) as receiver:
+        with self.running(broker, "load", "recv", queue=queue, then=numbers) as receiver:
             return load_rate(finish(receiver))
 
     def send_and_receive(
@@ -67,8 +67,8 @@ class Clients:
         """One sender and one receiver at once; messages per second of each."""
         numbers = (str(count), str(body_bytes), str(in_flight))
         with (
-            self._running(broker, "load", "recv", queue=queue, then=numbers) as receiver,
-            self._running(broker, "load", "send", queue=queue, then=numbers) as sender,
+            self.running(broker, "load", "recv", queue=queue, then=numbers) as receiver,
+            self.running(broker, "load", "send", queue=queue, then=numbers) as sender,
         ):
             return load_rate(finish(sender)), load_rate(finish(receiver))
 
@@ -83,7 +83,7 @@ class Clients:
     ) -> Waits:
         """Send at a fixed rate; how long the acknowledgements took."""
         numbers = (f"{per_second:.0f}", str(seconds), str(body_bytes))
-        with self._running(broker, "latency", queue=queue, then=numbers) as sender:
+        with self.running(broker, "latency", queue=queue, then=numbers) as sender:
             output = finish(sender)
         return Waits(
             p50_ms=number_before("us_p50", output) / 1000,
@@ -93,30 +93,24 @@ class Clients:
 
     def has_message(self, broker: RunningBroker, queue: str, *, wait_ms: int) -> bool:
         """Whether the queue yields a message within the time; the message stays in the queue."""
-        with self._running(broker, "first", queue=queue, then=(str(wait_ms),)) as receiver:
+        with self.running(broker, "first", queue=queue, then=(str(wait_ms),)) as receiver:
             return "first delivery" in finish(receiver)
 
     def drain(self, broker: RunningBroker, queue: str) -> int:
         """Empty the queue; how many messages were in it."""
-        with self._running(broker, "drain", queue=queue, then=(str(QUIET_MS),)) as receiver:
+        with self.running(broker, "drain", queue=queue, then=(str(QUIET_MS),)) as receiver:
             return int(number_before("drained", finish(receiver)))
 
     @contextmanager
     def idle_connections(self, broker: RunningBroker, queue: str, count: int) -> Iterator[None]:
         """Hold that many connections, each with one attached receiver, while the body runs."""
-        with self._running(broker, "idle", queue=queue, then=(str(count),)) as process:
-            assert process.stdout is not None
-            os.set_blocking(process.stdout.fileno(), False)
-            wait_until(
-                lambda: process.poll() is not None or is_ready(process),
-                seconds_max=CONNECT_SECONDS_MAX,
-                what=f"{count} connections",
-            )
+        with self.running(broker, "idle", queue=queue, then=(str(count),)) as process:
+            wait_until_ready(process, f"{count} connections")
             yield
             finish(process)
 
     @contextmanager
-    def _running(
+    def running(
         self, broker: RunningBroker, program: str, *mode: str, queue: str, then: tuple[str, ...]
     ) -> Iterator[subprocess.Popen[str]]:
         """Run a program that ends with the block at the latest, however the block ends."""
@@ -137,10 +131,16 @@ class Clients:
                 process.wait()
 
 
-def is_ready(process: subprocess.Popen[str]) -> bool:
-    """Whether the program has said that it holds all its connections."""
+def wait_until_ready(process: subprocess.Popen[str], what: str) -> None:
+    """Wait until the program says that it holds what it was told to, or has ended."""
     assert process.stdout is not None
-    return process.stdout.readline().startswith("ready")
+    output = process.stdout
+    os.set_blocking(output.fileno(), False)
+    wait_until(
+        lambda: process.poll() is not None or output.readline().startswith("ready"),
+        seconds_max=READY_SECONDS_MAX,
+        what=what,
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> str:

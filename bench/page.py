@@ -2,10 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
-
-BEGIN: Final = "<!-- figures: begin -->"
-END: Final = "<!-- figures: end -->"
 
 Table = list[list[str]]
 
@@ -27,9 +23,15 @@ def as_markdown(table: Table) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def write_between_marks(page: Path, parts: Sequence[str]) -> None:
-    """Replace what is between the marks of the page; the prose around them stays."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert end, f"{page} has lost its marks"
-    page.write_text(before + "\n\n".join([BEGIN, *parts, END]) + after)
+def write_between_marks(page: Path, parts: Sequence[str], name: str) -> None:
+    """Replace what is between the marks of that name; everything around them stays."""
+    begin, end = marks(name)
+    before, _, rest = page.read_text().partition(begin)
+    _, found, after = rest.partition(end)
+    assert found, f"{page} has lost its marks"
+    page.write_text(before + "\n\n".join([begin, *parts, end]) + after)
+
+
+def marks(name: str) -> tuple[str, str]:
+    """Where the figures of that name begin and end; comments, which a reader does not see."""
+    return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

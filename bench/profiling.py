@@ -42,7 +42,7 @@ def main() -> int:
     for table in tables:
         print(f"\n{as_text(table)}")
     heading = conditions(rates)
-    write_between_marks(PAGE, [heading, *(as_markdown(table) for table in tables)])
+    write_between_marks(PAGE, [heading, *(as_markdown(table) for table in tables)], "profile")
     print(f"\nwritten to {PAGE.relative_to(HERE.parent)}")
     return 0
 

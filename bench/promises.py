@@ -1,9 +1,11 @@
 """What the project promises of speed and size, each a named check with its threshold."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.features.promises import FEATURE_PROMISES
+from bench.promise import Measured, Promise, ratio
 from bench.readings import Figure, Readings
 from bench.scenarios import NO_BODY, SMALL_BODY_BYTES
 from bench.size import FULL
@@ -19,29 +21,6 @@ BACKLOG_RATIO_MIN: Final = 0.9
 BACKLOG_RESIDENT_MB_MAX: Final = 60.0
 RESTART_SECONDS_MAX: Final = 2.0
 CONNECTION_KB_MAX: Final = 60.0
-
-Measured = Callable[[Readings], float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """A value that must be at least, or at most, its threshold."""
-
-    name: str
-    scenario: str
-    measured: Measured
-    at_least: float | None = None
-    at_most: float | None = None
-
-    def limit(self) -> str:
-        """The threshold as a reader wants it."""
-        return f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
-
-    def is_kept(self, value: float) -> bool:
-        """Whether a measured value honours the promise."""
-        if self.at_least is not None and value < self.at_least:
-            return False
-        return self.at_most is None or value <= self.at_most
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +42,6 @@ def judge(readings: Readings, scenarios: Sequence[str]) -> list[Verdict]:
         for promise in PROMISES
         if promise.scenario in scenarios
     ]
-
-
-def ratio(above: float | None, below: float | None) -> float | None:
-    """One over the other, if both were measured."""
-    return None if above is None or below is None else above / below
 
 
 def against_better_peer(figure: Figure, body_bytes: int) -> Measured:
@@ -192,4 +166,5 @@ PROMISES: Final = (
         of_partitioned(Figure.RESTART_KILLED),
         at_most=RESTART_SECONDS_MAX,
     ),
+    *FEATURE_PROMISES,
 )

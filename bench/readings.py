@@ -29,6 +29,22 @@ class Figure(StrEnum):
     RESTART_STOPPED = "restart to first delivery, stopped"
     RESTART_KILLED = "restart to first delivery, killed"
     CONNECTION_RESIDENT = "resident memory per idle connection"
+    TOPIC_SEND = "send, topic with subscriptions"
+    NO_TOPIC_SEND = "send, queue beside the topic"
+    TOPIC_STORED = "stored, topic with subscriptions"
+    NO_TOPIC_STORED = "stored, queue beside the topic"
+    SESSIONS_RECEIVE = "receive in sessions"
+    NO_SESSIONS_RECEIVE = "receive without sessions"
+    ACCEPT_FEW = "accept the next of few sessions, p50"
+    ACCEPT_MANY = "accept the next of many sessions, p50"
+    DUPLICATES_SEND = "send, duplicate detection"
+    NO_DUPLICATES_SEND = "send, no duplicate detection"
+    SQL_FILTER = "evaluate a SQL filter"
+    CORRELATIONS_FEW_SEND = "send, few correlation filters"
+    CORRELATIONS_MANY_SEND = "send, many correlation filters"
+    BESIDE_NOTHING_P99 = "acknowledgement p99, nothing due"
+    BESIDE_SCHEDULES_P99 = "acknowledgement p99, schedules due"
+    BESIDE_LOCKS_P99 = "acknowledgement p99, locks ending"
 
 
 UNITS = {
@@ -41,6 +57,13 @@ UNITS = {
     Figure.RESTART_STOPPED: "s",
     Figure.RESTART_KILLED: "s",
     Figure.CONNECTION_RESIDENT: "KB",
+    Figure.TOPIC_STORED: "MB",
+    Figure.NO_TOPIC_STORED: "MB",
+    Figure.ACCEPT_FEW: "ms",
+    Figure.ACCEPT_MANY: "ms",
+    Figure.BESIDE_NOTHING_P99: "ms",
+    Figure.BESIDE_SCHEDULES_P99: "ms",
+    Figure.BESIDE_LOCKS_P99: "ms",
 }
 RATE_UNIT = "/s"
 

@@ -21,6 +21,7 @@ class Outcome:
     """A finished run."""
 
     at: datetime
+    part: str
     size: str
     versions: dict[str, str]
     machine: Machine
@@ -109,7 +110,8 @@ def write_page(page: Path, outcome: Outcome) -> None:
         figures_table(outcome.readings),
         cpu_table(outcome.readings),
     ]
-    write_between_marks(page, [conditions(outcome), *(as_markdown(table) for table in tables)])
+    parts = [conditions(outcome), *(as_markdown(table) for table in tables)]
+    write_between_marks(page, parts, outcome.part)
 
 
 def append_history(folder: Path, outcome: Outcome) -> Path:
@@ -126,6 +128,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
     """The run with every round's value, so that spread can be seen later."""
     return {
         "at": outcome.at.isoformat(timespec="seconds"),
+        "part": outcome.part,
         "size": outcome.size,
         "versions": outcome.versions,
         "machine": asdict(outcome.machine),

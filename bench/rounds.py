@@ -7,21 +7,30 @@ always hit the same one.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from bench import scenarios
 from bench.brokers import RunningBroker, System
 from bench.clients import Clients
+from bench.features.scenarios import FEATURES, Feature
+from bench.features.stage import Stage
 from bench.processes import BenchmarkError
 from bench.readings import Figure, Reading, Readings, unit_of
 from bench.scenarios import SMALL_BODY_BYTES, Turn
 from bench.size import Size
 
-SCENARIOS: Final = ("throughput", "latency", "idle", "backlog")
+# What is measured together and shown together: beside the peer, and with a feature beside without.
+PEER_PART: Final = "peer"
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    PEER_PART: ("throughput", "latency", "idle", "backlog"),
+    "features": tuple(FEATURES),
+}
+SCENARIOS: Final = tuple(name for part in PARTS.values() for name in part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,9 @@ class Run:
 
     def perform(self, chosen: Sequence[str]) -> None:
         """Run the chosen scenarios, always in the order of `SCENARIOS`."""
-        performers = (self._throughput, self._latency, self._idle, self._backlog)
+        beside = (self._throughput, self._latency, self._idle, self._backlog)
+        features = tuple(partial(self._feature, feature) for feature in FEATURES.values())
+        performers: tuple[Callable[[], None], ...] = (*beside, *features)
         for scenario, perform in zip(SCENARIOS, performers, strict=True):
             if scenario in chosen:
                 self.say(f"{scenario}:")
@@ -102,6 +113,13 @@ class Run:
         for system, queue in turns:
             with self._empty_folder(system) as folder:
                 self._keep(scenarios.backlog(self.clients, system, queue, self.size, folder))
+
+    def _feature(self, feature: Feature) -> None:
+        """Ours alone: with the feature and without it, in turns within each kind of entity."""
+        for kind in feature.kinds:
+            with self._empty_folder(self.subject) as folder:
+                stage = Stage(self.clients, self.size, folder, kind)
+                self._keep(feature.readings(stage))
 
     @contextmanager
     def _fresh(self, system: System) -> Iterator[RunningBroker]:

@@ -5,6 +5,30 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureSize:
+    """The numbers of the scenarios that hold a feature against the broker without it."""
+
+    # How often the two sides take turns, and how much each sends in a turn.
+    repeats: int
+    slice: int
+    subscriptions: int
+    subscriptions_many: int
+    sessions: int
+    messages_per_session: int
+    session_receivers: int
+    sessions_few: int
+    sessions_many: int
+    accepts: int
+    ids_in_window: int
+    filter_evaluations: int
+    # What becomes due at once, how long the client may take to prepare it, and the traffic beside.
+    due_at_once: int
+    prepare_seconds: float
+    beside_per_second: float
+    beside_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     """Every number that decides how long a run takes."""
 
@@ -18,6 +42,7 @@ class Size:
     backlog_slice: int
     backlog_repeats: int
     connections: int
+    features: FeatureSize
 
 
 FULL: Final = Size(
@@ -31,6 +56,24 @@ FULL: Final = Size(
     backlog_slice=100_000,
     backlog_repeats=7,
     connections=1_000,
+    features=FeatureSize(
+        repeats=5,
+        slice=50_000,
+        subscriptions=10,
+        subscriptions_many=1_000,
+        sessions=1_000,
+        messages_per_session=100,
+        session_receivers=8,
+        sessions_few=100,
+        sessions_many=100_000,
+        accepts=500,
+        ids_in_window=1_000_000,
+        filter_evaluations=300_000,
+        due_at_once=100_000,
+        prepare_seconds=10.0,
+        beside_per_second=5_000.0,
+        beside_seconds=5.0,
+    ),
 )
 
 QUICK: Final = Size(
@@ -44,4 +87,22 @@ QUICK: Final = Size(
     backlog_slice=20_000,
     backlog_repeats=1,
     connections=100,
+    features=FeatureSize(
+        repeats=1,
+        slice=5_000,
+        subscriptions=10,
+        subscriptions_many=50,
+        sessions=100,
+        messages_per_session=50,
+        session_receivers=8,
+        sessions_few=100,
+        sessions_many=2_000,
+        accepts=100,
+        ids_in_window=10_000,
+        filter_evaluations=20_000,
+        due_at_once=5_000,
+        prepare_seconds=5.0,
+        beside_per_second=2_000.0,
+        beside_seconds=3.0,
+    ),
 )

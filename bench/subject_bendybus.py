@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -16,18 +17,50 @@ START_SECONDS_MAX: Final = 60.0
 USER: Final = "RootManageSharedAccessKey"
 PASSWORD: Final = "SAS_KEY_VALUE"  # noqa: S105 - the documented development key
 
-# A partitioned queue has 16 fragments of the size asked for; 5 GB is the most that may be asked.
-QUEUE_PROPERTIES: Final[Mapping[str, Mapping[str, object]]] = {
+Properties = Mapping[str, object]
+
+# A partitioned entity has 16 fragments of the size asked for; 5 GB is the most that may be asked.
+KINDS: Final[Mapping[str, Properties]] = {
     "conventional": {"EnablePartitioning": False, "MaxSizeInMegabytes": 5120},
     "partitioned": {"EnablePartitioning": True, "MaxSizeInMegabytes": 5120},
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic, and the rules of each of its subscriptions; no rules let everything in."""
+
+    properties: Properties
+    subscriptions: Mapping[str, list[Properties]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """What a broker is configured with."""
+
+    queues: Mapping[str, Properties]
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+
+    def names(self) -> tuple[str, ...]:
+        """Every entity that a client may send to."""
+        return (*self.queues, *self.topics)
+
+
+PLAIN_QUEUES: Final = Entities(KINDS)
 
 
 class Bendybus:
     """The broker that the promises are about."""
 
     name = "bendybus"
-    queues = tuple(QUEUE_PROPERTIES)
+
+    def __init__(self, entities: Entities = PLAIN_QUEUES) -> None:
+        self._entities = entities
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """Everything that can be sent to."""
+        return self._entities.names()
 
     def version(self) -> str:
         """The commit that was measured, marked when the tree differs from it."""
@@ -44,7 +77,7 @@ class Bendybus:
         ready_file.unlink(missing_ok=True)
         with (folder / "output.log").open("ab") as output:
             process = subprocess.Popen(
-                serve_command(folder, ready_file),
+                serve_command(folder, ready_file, self._entities),
                 env=environment_without("BENDYBUS_") | {"PYTHONPATH": str(SOURCE)},
                 stdout=output,
                 stderr=output,
@@ -70,10 +103,10 @@ class Bendybus:
             stop(process)
 
 
-def serve_command(folder: Path, ready_file: Path) -> list[str]:
+def serve_command(folder: Path, ready_file: Path, entities: Entities) -> list[str]:
     """The command of a user, on ports that are free, with a configuration written for it."""
     config = folder / "config.json"
-    config.write_text(json.dumps(configuration(), indent=2))
+    config.write_text(json.dumps(configuration(entities), indent=2))
     options = {
         "--config": config,
         "--data": folder / "data",
@@ -87,11 +120,22 @@ def serve_command(folder: Path, ready_file: Path) -> list[str]:
     return command
 
 
-def configuration() -> dict[str, object]:
-    """The two queues, in the format of the emulator's configuration."""
+def configuration(entities: Entities) -> dict[str, object]:
+    """The entities, in the format of the emulator's configuration."""
     queues = [
         {"Name": name, "Properties": dict(properties)}
-        for name, properties in QUEUE_PROPERTIES.items()
+        for name, properties in entities.queues.items()
     ]
-    namespace = {"Name": "sbemulatorns", "Queues": queues, "Topics": []}
+    topics = [
+        {
+            "Name": name,
+            "Properties": dict(topic.properties),
+            "Subscriptions": [
+                {"Name": subscription, "Properties": {}, "Rules": rules}
+                for subscription, rules in topic.subscriptions.items()
+            ],
+        }
+        for name, topic in entities.topics.items()
+    ]
+    namespace = {"Name": "sbemulatorns", "Queues": queues, "Topics": topics}
     return {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "Console"}}}

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.machine import Machine
-from bench.page import BEGIN, END, write_between_marks
+from bench.page import marks, write_between_marks
 from bench.processes import CpuShares
 from bench.promises import PARTITIONED, judge
 from bench.readings import Figure, Reading, Readings, Subject
@@ -23,6 +23,7 @@ def outcome() -> Outcome:
     readings.add([Reading(RECEIVE, 0.5)])
     return Outcome(
         at=datetime(2025, 1, 2, 3, 4, tzinfo=UTC),
+        part="peer",
         size="full",
         versions={"bendybus": "abc"},
         machine=MACHINE,
@@ -59,9 +60,11 @@ def test_the_runs_of_a_day_are_kept_in_one_file(tmp_path: Path) -> None:
     assert [run["readings"][0]["rounds"] for run in runs] == [[3_000, 1_000, 2_000]] * 2
 
 
-def test_prose_around_the_marks_stays(tmp_path: Path) -> None:
+def test_what_is_around_the_marks_stays(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write_between_marks(page, ["new"])
-    write_between_marks(page, ["newer"])
-    assert page.read_text() == f"before\n{BEGIN}\n\nnewer\n\n{END}\nafter\n"
+    first, other = "\nold\n".join(marks("first")), "\nkept\n".join(marks("other"))
+    page.write_text(f"before\n{first}\nbetween\n{other}\nafter\n")
+    write_between_marks(page, ["new"], "first")
+    write_between_marks(page, ["newer"], "first")
+    changed = "\n\nnewer\n\n".join(marks("first"))
+    assert page.read_text() == f"before\n{changed}\nbetween\n{other}\nafter\n"

@@ -1,0 +1,1 @@
+"""What a feature costs: the broker with it beside the broker without it, in turns."""
