@@ -236,6 +236,10 @@ class AsyncTransaction:
         """Send messages; they appear when the transaction is committed."""
         await self._run(sender.steps.send(listed(messages), self._caller.deadline(), self._steps))
 
+    async def send_batch(self, sender: AsyncSender, messages: Sequence[Message]) -> None:
+        """Send messages as one unit, which joins as a whole or is refused as a whole."""
+        await self._run(sender.steps.send_batch(messages, self._caller.deadline(), self._steps))
+
     async def complete(
         self, receiver: AsyncReceiver, messages: ReceivedMessage | Sequence[ReceivedMessage]
     ) -> None:

@@ -229,6 +229,10 @@ class Transaction:
         """Send messages; they appear when the transaction is committed."""
         self._run(sender.steps.send(listed(messages), self._caller.deadline(), self._steps))
 
+    def send_batch(self, sender: Sender, messages: Sequence[Message]) -> None:
+        """Send messages as one unit, which joins as a whole or is refused as a whole."""
+        self._run(sender.steps.send_batch(messages, self._caller.deadline(), self._steps))
+
     def complete(
         self, receiver: Receiver, messages: ReceivedMessage | Sequence[ReceivedMessage]
     ) -> None:

@@ -77,7 +77,8 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     """The client sends: to a queue, or requests to a node."""
     link, target = event.link, event.attach.target
     if isinstance(target, Coordinator):
-        return _attach_coordinator(link, nodes)
+        # Clients put no token for it: what joins a transaction is judged by its own link.
+        return CoordinatorLink(nodes.outlet, link, nodes.transactions, nodes.clock)
     if not isinstance(target, Target):
         raise ArgumentInvalid("The link has no target.")
     address = parse_address(target.address)
@@ -96,13 +97,6 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     )
     access = Access(Right.SEND, address.resource)
     return IncomingLink(nodes.outlet, link, queue, nodes.clock, access, nodes.transactions)
-
-
-def _attach_coordinator(link: AmqpLink, nodes: Nodes) -> CoordinatorLink:
-    """Whoever has proved anything may declare; what joins is judged by its own link."""
-    if nodes.grants.is_empty:
-        raise Unauthorized.missing(Right.SEND.value, "$coordinator")
-    return CoordinatorLink(nodes.outlet, link, nodes.transactions, nodes.clock)
 
 
 def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:

@@ -6,7 +6,7 @@ from bendybus.amqp.outcomes import Accepted, Declare, Declared, Discharge, Rejec
 from bendybus.amqp.performatives import Detach, End
 from bendybus.amqp.terminus import Coordinator, Source
 from bendybus.amqp.values import Symbol
-from bendybus.testing.wire_client import WireClient
+from bendybus.testing.wire_client import WireClient, sending
 from tests.protocol.messaging.sample_messages import message
 from tests.protocol.messaging.serving import Served
 from tests.protocol.messaging.test_transactions import (
@@ -57,15 +57,19 @@ async def test_a_coordinator_says_what_it_can(served: Served) -> None:
     )
 
 
-async def test_whoever_has_proved_nothing_cannot_declare(served: Served) -> None:
+async def test_whoever_has_proved_nothing_can_declare_but_let_nothing_join(
+    served: Served,
+) -> None:
+    """The official clients put no token for the coordinator."""
     client = await served.stranger()
     await client.log_in()
     await client.begin()
+    controller = await controller_of(client)
+    assert await controller.declare()
 
-    link = await client.attach(coordinating())
+    sender = await client.attach(sending("orders", handle=3))
 
-    assert link.answer.target is None
-    error = (await link.detached()).error
+    error = (await sender.detached()).error
     assert error is not None
     assert error.condition == "amqp:unauthorized-access"
 
