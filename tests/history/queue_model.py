@@ -176,9 +176,7 @@ class QueueModel:
         expired = [
             each
             for each in reached
-            if each.state is MessageState.ACTIVE
-            and not each.locked_until
-            and each.is_expired(now)
+            if each.state is MessageState.ACTIVE and not each.locked_until and each.is_expired(now)
         ]
         for message in lapsed:
             self._count_failure(message)

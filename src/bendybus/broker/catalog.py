@@ -8,7 +8,7 @@ from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Ti
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
 from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
-from bendybus.model.ids import EntityNumber, FragmentIndex, QueueNumber, SubQueue
+from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, QueueNumber, SubQueue
 from bendybus.store.port import EntityRecord, Store
 
 
@@ -138,6 +138,8 @@ class Catalog:
                     FragmentIndex(fragment),
                 )
                 served.place(sub_queue, source)
+                if sub_queue is SubQueue.MAIN and served.duplicate_window_ms is not None:
+                    source.timetable.note_history(number, Instant(0))
                 self.places[place.store][number] = served.sub_queues[sub_queue], source
         self._queues[name_key(record.name)] = served
 

@@ -36,13 +36,18 @@ class ReceiveMode(Enum):
     RECEIVE_AND_DELETE = "receive-and-delete"
 
 
-def check_open_for_receive(sub_queue: ServedSubQueue) -> None:
-    """Refuse when the entity's status forbids receiving, or it needs what we do not serve."""
-    properties = sub_queue.queue.properties
-    if not properties.status.allows_receive:
+def check_status_for_receive(sub_queue: ServedSubQueue) -> None:
+    """Refuse when the entity's status forbids receiving."""
+    if not sub_queue.queue.properties.status.allows_receive:
         raise EntityDisabled(
             f"The messaging entity '{sub_queue.queue.name}' is disabled for receiving."
         )
+
+
+def check_open_for_receive(sub_queue: ServedSubQueue) -> None:
+    """Refuse when the entity's status forbids receiving, or it needs what we do not serve."""
+    check_status_for_receive(sub_queue)
+    properties = sub_queue.queue.properties
     if properties.requires_session and sub_queue.sub_queue is SubQueue.MAIN:
         raise NotImplementedYet("Sessions are not served by this version.")
 

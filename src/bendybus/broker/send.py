@@ -47,8 +47,9 @@ def check_one_key(queue: ServedQueue, batch: Sequence[Message]) -> None:
     """Refuse an atomic batch with two keys: it could not be kept in one fragment."""
     if not queue.is_partitioned:
         return
-    has_duplicate_detection = queue.properties.requires_duplicate_detection
-    keys = {key_of(each, has_duplicate_detection=has_duplicate_detection) for each in batch}
+    # Ids do not count: where they are the keys, a batch is taken apart, see `group_by_fragment`.
+    # If a part of it fails, it is sent again, and what was stored is a duplicate by then.
+    keys = {key_of(each, has_duplicate_detection=False) for each in batch}
     if len(keys - {None}) > 1:
         raise InvalidOperation(
             f"A batch sent to the partitioned entity '{queue.name}' has messages with different"
@@ -60,10 +61,9 @@ def check_open_for_send(queue: ServedQueue) -> None:
     """Refuse when the entity's status forbids sending, or it needs what we do not serve."""
     if not queue.properties.status.allows_send:
         raise EntityDisabled(f"The messaging entity '{queue.name}' is disabled for sending.")
-    if queue.properties.requires_session or queue.properties.requires_duplicate_detection:
+    if queue.properties.requires_session:
         raise NotImplementedYet(
-            f"The queue '{queue.name}' requires sessions or duplicate detection, which this"
-            " version does not serve."
+            f"The queue '{queue.name}' requires sessions, which this version does not serve."
         )
 
 
@@ -79,21 +79,32 @@ async def send(
     turn takes them, or another that is online and has room. Cancelled: applied or not, never
     half.
     """
+    await send_numbered(queue, [messages], fragment, clock)
+
+
+async def send_numbered(
+    queue: ServedQueue,
+    parts: Sequence[Sequence[Message]],
+    fragment: FragmentIndex | None,
+    clock: Clock,
+) -> list[int]:
+    """Do as `send` for all parts together; return of each the number of its first message.
+
+    The rest of a part follow on. 0: all of it were duplicates.
+    """
     if queue.properties.status is not EntityStatus.ACTIVE:
         check_open_for_send(queue)
     now = clock.now()
-    soonest = set_expiry(queue, messages, now)
+    instants = [set_expiry(queue, messages, now) for messages in parts]
+    soonest = min((each for each in instants if each is not None), default=None)
     if fragment is not None:
-        await _append(queue, queue.main.sources[fragment], messages, now, soonest)
-        return
+        return await _append(queue, queue.main.sources[fragment], parts, now, soonest)
     refusal: StoreUnavailable | QuotaExceeded | None = None
     for source in queue.rotation():
         try:
-            await _append(queue, source, messages, now, soonest)
+            return await _append(queue, source, parts, now, soonest)
         except (StoreUnavailable, QuotaExceeded) as error:
             refusal = error
-        else:
-            return
     assert refusal is not None, "a queue has at least one fragment"
     raise refusal
 
@@ -101,18 +112,24 @@ async def send(
 def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> Instant | None:
     """Set when each message expires: after its own time to live or the queue's, the shorter.
 
-    Returns the first of these instants, if there is any.
+    One that is scheduled begins to live when its time comes. Returns the first of all these
+    instants, if there is any.
     """
     default = queue.time_to_live_ms
     soonest: Instant | None = None
     for message in messages:
         own = message.time_to_live_ms
+        begins_at = now
+        if message.scheduled_at is not None and message.scheduled_at > now:
+            begins_at = message.scheduled_at
+            soonest = begins_at if soonest is None else min(soonest, begins_at)
         if own is not None:
-            message.expires_at = Instant(now + (own if default is None else min(own, default)))
+            life = own if default is None else min(own, default)
         elif default is not None:
-            message.expires_at = Instant(now + default)
+            life = default
         else:
             continue
+        message.expires_at = Instant(begins_at + life)
         if soonest is None or message.expires_at < soonest:
             soonest = message.expires_at
     return soonest
@@ -121,17 +138,21 @@ def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) ->
 async def _append(
     queue: ServedQueue,
     source: Source,
-    messages: Sequence[Message],
+    parts: Sequence[Sequence[Message]],
     now: Instant,
     soonest: Instant | None,
-) -> None:
+) -> list[int]:
     if not source.store.is_online:
         raise queue.unavailable(source)
-    operation = Append(source.number, messages, queue.fragment_bytes_max)
+    since = queue.duplicates_since(source, now)
+    operations = [
+        Append(source.number, messages, queue.fragment_bytes_max, since) for messages in parts
+    ]
     if soonest is not None:
         source.timetable.note(soonest)
+    count = sum(map(len, parts))
     try:
-        await source.store.apply([operation], now=now)
+        answers = await source.store.apply(operations, now=now)
     except QuotaExceeded as error:
         raise QuotaExceeded(
             f"The maximum size of the messaging entity '{queue.name}' has been reached in fragment"
@@ -141,6 +162,7 @@ async def _append(
         raise queue.unavailable(source) from error
     except asyncio.CancelledError:
         # The lane may still apply it; whoever waits must look.
-        queue.main.note_added(source, len(messages))
+        queue.main.note_added(source, count)
         raise
-    queue.main.note_added(source, len(messages))
+    queue.main.note_added(source, count)
+    return [answer for answer in answers if isinstance(answer, int)]

@@ -18,6 +18,8 @@ from bendybus.model.settlement import DeliveryPolicy
 from bendybus.store.port import Store
 
 _MEGABYTE: Final = 1024 * 1024
+# Ids are kept a little longer than they count, so that many of them are forgotten in one go.
+FORGET_LUMP_MS: Final = 2000
 
 
 class Timetable:
@@ -26,14 +28,22 @@ class Timetable:
     A hint like the others: the sweep that finds nothing asks the store and corrects it.
     """
 
-    __slots__ = ("next_due",)
+    __slots__ = ("histories", "next_due")
 
     def __init__(self) -> None:
         self.next_due = Instant(0)
+        # Queues whose duplicate detection knows ids, and when some of them can be forgotten.
+        self.histories: dict[QueueNumber, Instant] = {}
 
     def note(self, instant: Instant) -> None:
-        """Note a lock or a time to live that ends then."""
+        """Note a lock, a time to live or a delay that ends then."""
         self.next_due = min(self.next_due, instant)
+
+    def note_history(self, queue: QueueNumber, instant: Instant) -> None:
+        """Note that ids seen by a queue can be forgotten then, unless some can be earlier."""
+        if queue not in self.histories:
+            self.histories[queue] = instant
+            self.note(instant)
 
 
 class Source:
@@ -123,6 +133,13 @@ class ServedQueue:
         self.time_to_live_ms = (
             None if time_to_live is None else round(time_to_live.total_seconds() * 1000)
         )
+        window = self.properties.duplicate_detection_history_time_window
+        # How long an id counts as seen; None without duplicate detection.
+        self.duplicate_window_ms = (
+            round(window.total_seconds() * 1000)
+            if self.properties.requires_duplicate_detection
+            else None
+        )
         self.fragment_bytes_max = self.properties.max_size_megabytes * _MEGABYTE
         self.message_bytes_max = self.properties.max_message_size_kilobytes * 1024
         self.sub_queues = {each: ServedSubQueue(self, each) for each in SubQueue}
@@ -150,6 +167,14 @@ class ServedQueue:
         start = self._next_fragment
         self._next_fragment = (start + 1) % len(sources)
         return sources[start:] + sources[:start]
+
+    def duplicates_since(self, source: Source, now: Instant) -> Instant | None:
+        """Return since when an id counts as seen, for messages that a fragment is about to take."""
+        window = self.duplicate_window_ms
+        if window is None:
+            return None
+        source.timetable.note_history(source.number, Instant(now + window + FORGET_LUMP_MS))
+        return Instant(now - window)
 
     def unavailable(self, source: Source) -> StoreUnavailable:
         """Make the refusal for a fragment whose store is offline (R2.5)."""

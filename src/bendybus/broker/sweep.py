@@ -1,4 +1,4 @@
-"""sweep: locks that ended, messages that expired, stores that came back."""
+"""sweep: locks that ended, messages that expired or are due, stores that came back."""
 
 import asyncio
 import logging
@@ -7,10 +7,11 @@ from typing import Final
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.duplicates import forget_seen
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
-from bendybus.model.operations import Operation, Unlock
+from bendybus.model.operations import Activate, Operation, Unlock
 from bendybus.model.settlement import operation_for_due
 from bendybus.store.port import Due, Store
 
@@ -56,6 +57,8 @@ class Sweep:
             self._openings[at] = store.openings
             for sub_queue, source in places.values():
                 sub_queue.note_added(source, len(sub_queue.sources))
+                if sub_queue.queue.duplicate_window_ms is not None:
+                    source.timetable.note_history(source.number, Instant(0))
         now, timetable = self._clock.now(), self._timetables[at]
         if now < timetable.next_due and now - self._looked_at[at] < LOOK_AGAIN_MS:
             return
@@ -65,6 +68,7 @@ class Sweep:
         try:
             while await sweep_once(store, places, self._clock) == SWEEP_COUNT_MAX:
                 continue
+            await forget_seen(store, places, timetable, self._clock)
             next_due = await store.next_due()
             if next_due is not None:
                 timetable.note(next_due)
@@ -90,17 +94,24 @@ async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
 
 
 def _decide(found: Sequence[Due], places: Places) -> list[Operation]:
-    """Decide for each, and join the unlocks of one queue into one operation."""
+    """Decide for each, and join the unlocks and the activations of one queue.
+
+    Activations stay in the order of their times, which is the order in which they are found.
+    """
     operations: list[Operation] = []
     unlocks: dict[QueueNumber, list[Unlock]] = {}
+    activations: dict[QueueNumber, Activate] = {}
     for due in found:
         sub_queue, source = places[due.queue]
         operation = operation_for_due(due.guard, due.lock, due.marks, sub_queue.policy(source))
         if isinstance(operation, Unlock):
             unlocks.setdefault(due.queue, []).append(operation)
+        elif isinstance(operation, Activate):
+            joined = activations.setdefault(due.queue, Activate(due.queue, []))
+            joined.sequences = [*joined.sequences, *operation.sequences]
         else:
             operations.append(operation)
     for queue, several in unlocks.items():
         locks = [lock for unlock in several for lock in unlock.locks]
         operations.append(Unlock(queue, locks, is_counted=True, guard=several[0].guard))
-    return operations
+    return [*operations, *activations.values()]

@@ -182,7 +182,8 @@ class Transaction:
             soonest = set_expiry(queue, self._sends, now)
             if soonest is not None:
                 main.timetable.note(soonest)
-            operations.append(Append(main.number, self._sends, room))
+            since = queue.duplicates_since(main, now)
+            operations.append(Append(main.number, self._sends, room, since))
         if self._transfers:
             outbox = queue.sub_queues[SubQueue.TRANSFER].sources[fragment]
             for message in self._transfers:

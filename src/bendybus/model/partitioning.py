@@ -23,7 +23,7 @@ def key_of(message: Message, *, has_duplicate_detection: bool) -> str | None:
         return message.session_id
     if message.partition_key is not None:
         return message.partition_key
-    return message.message_id if has_duplicate_detection else None
+    return (message.message_id or None) if has_duplicate_detection else None
 
 
 def fragment_for(key: str, fragment_count: int) -> FragmentIndex:

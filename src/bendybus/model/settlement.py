@@ -7,6 +7,7 @@ from bendybus.model.errors import InvalidOperation
 from bendybus.model.ids import QueueNumber
 from bendybus.model.message import Lock, Marks
 from bendybus.model.operations import (
+    Activate,
     Guard,
     Move,
     Operation,
@@ -65,7 +66,9 @@ def operations_for(
 def operation_for_due(
     guard: Guard, lock: Lock, marks: Marks | None, policy: DeliveryPolicy
 ) -> Operation:
-    """Decide what happens to a message whose lock or time to live has ended."""
+    """Decide what happens to a message whose lock, time to live or delay has ended."""
+    if guard is Guard.DUE:
+        return Activate(policy.queue, [lock.sequence])
     if guard is Guard.LAPSED:
         if _is_last_delivery(lock, policy):
             return _exhausted(lock, marks, policy, guard)

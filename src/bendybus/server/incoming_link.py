@@ -48,6 +48,7 @@ class IncomingLink:
         self._outlet = outlet
         self._clock = clock
         self._transactions = transactions
+        self._is_id_wanted = queue.duplicate_window_ms is not None
         self._lane: list[TransferReceived] = []
         self._storing = 0
         self._unanswered = 0
@@ -100,6 +101,8 @@ class IncomingLink:
         """Store deliveries in the order they came: batches, and runs of messages between them."""
         groups: list[_Group] = []
         run: list[tuple[int, Message]] = []
+        # Deliveries whose messages go to several fragments.
+        split: set[int] = set()
         for event in events:
             delivery_id = event.delivery_id
             try:
@@ -107,9 +110,13 @@ class IncomingLink:
                     batch = self._checked_batch(event.payload)
                     groups += self._groups_of(run)
                     run = []
-                    groups.append(self._group_of_batch(delivery_id, batch))
+                    parts = self._groups_of_batch(delivery_id, batch)
+                    if len(parts) > 1:
+                        split.add(delivery_id)
+                    groups += parts
                 else:
-                    run.append((delivery_id, self._checked(read_message(event.payload))))
+                    message = read_message(event.payload, is_id_wanted=self._is_id_wanted)
+                    run.append((delivery_id, message))
             except BusError as error:
                 if not event.settled:
                     self._refuse([delivery_id], error)
@@ -117,7 +124,11 @@ class IncomingLink:
         silent = {event.delivery_id for event in events if event.settled}
         # Begun in this order, which is what keeps it within each fragment. A single group takes
         # the same way: awaited directly, it would overtake what an earlier read has begun.
-        await asyncio.gather(*(self._store_group(group, silent) for group in groups))
+        refusals = await asyncio.gather(
+            *(self._store_group(group, silent | split) for group in groups)
+        )
+        if split:
+            self._answer_split(split - silent, groups, refusals)
 
     def _join(self, event: TransferReceived) -> None:
         """Let a delivery join its transaction (AMQP 1.0 §4.4.1).
@@ -142,7 +153,7 @@ class IncomingLink:
     def _messages_of(self, event: TransferReceived) -> list[Message]:
         if event.message_format == BATCH_FORMAT:
             return self._checked_batch(event.payload)
-        return [self._checked(read_message(event.payload))]
+        return [read_message(event.payload, is_id_wanted=self._is_id_wanted)]
 
     def _fail_transaction(self, state: object, error: BusError) -> None:
         if isinstance(state, TransactionalState):
@@ -157,12 +168,37 @@ class IncomingLink:
             if places
         ]
 
-    def _group_of_batch(self, delivery_id: int, batch: list[Message]) -> _Group:
-        keyed = [each for each in group_by_fragment(self.queue, batch) if each is not None]
-        return [delivery_id], batch, keyed[0] if keyed else None
+    def _groups_of_batch(self, delivery_id: int, batch: list[Message]) -> list[_Group]:
+        """Keep a batch together, in the fragment of its key; with ids as keys, take it apart."""
+        groups = group_by_fragment(self.queue, batch)
+        if self._is_id_wanted:
+            return [
+                ([delivery_id], [batch[at] for at in places], fragment)
+                for fragment, places in groups.items()
+            ]
+        keyed = [each for each in groups if each is not None]
+        return [([delivery_id], batch, keyed[0] if keyed else None)]
 
-    async def _store_group(self, group: _Group, silent: set[int]) -> None:
-        """Store messages of one fragment and answer their deliveries."""
+    def _answer_split(
+        self, ids: set[int], groups: list[_Group], refusals: list[BusError | None]
+    ) -> None:
+        """Answer batches whose parts are all stored or refused by now."""
+        refused: dict[int, BusError] = {}
+        for (members, _, _), refusal in zip(groups, refusals, strict=True):
+            if refusal is not None:
+                refused.update(dict.fromkeys(members, refusal))
+        for delivery_id in sorted(ids):
+            if delivery_id in refused:
+                self._refuse([delivery_id], refused[delivery_id])
+            else:
+                self.link.settle(delivery_id, delivery_id, ACCEPTED)
+        self._outlet.flush_soon()
+
+    async def _store_group(self, group: _Group, silent: set[int]) -> BusError | None:
+        """Store messages of one fragment, and answer their deliveries unless they are silent.
+
+        Returns why they were refused, if they were.
+        """
         ids, messages, fragment = group
         if silent:
             ids = [each for each in ids if each not in silent]
@@ -170,18 +206,16 @@ class IncomingLink:
             await send(self.queue, messages, fragment, self._clock)
         except BusError as error:
             self._refuse(ids, error)
+            return error
         else:
             for first, last in consecutive_ranges(ids):
                 self.link.settle(first, last, ACCEPTED)
-        self._outlet.flush_soon()
-
-    def _checked(self, message: Message) -> Message:
-        if message.scheduled_at is not None and message.scheduled_at > self._clock.now():
-            raise NotImplementedYet("Scheduled messages are not served by this version.")
-        return message
+            return None
+        finally:
+            self._outlet.flush_soon()
 
     def _checked_batch(self, payload: bytes) -> list[Message]:
-        batch = [self._checked(message) for message in read_batch(payload)]
+        batch = read_batch(payload, is_id_wanted=self._is_id_wanted)
         check_one_key(self.queue, batch)
         return batch
 

@@ -29,6 +29,8 @@ BATCH_FORMAT: Final = 0x80013700
 PROPERTY_BYTES_MAX: Final = 32 * 1024
 PROPERTIES_BYTES_MAX: Final = 64 * 1024
 TIME_TO_LIVE_FOREVER: Final = 0xFFFFFFFF
+# The last moment that clients' own clocks can express.
+SCHEDULED_MAX: Final = 253_402_300_799_999
 
 # What the broker writes itself; a received message that is sent again still carries them.
 BROKER_ANNOTATIONS: Final = frozenset(
@@ -77,15 +79,20 @@ _BODY_HEAD_SIZES: Final = {
 _NULLS: Final = [b"\xff", *(b"\x40" * (count - 1) for count in range(1, 14))] + [b"\xff"] * 242
 
 
-def read_message(payload: bytes) -> Message:
-    """Translate one message. Raises `ArgumentInvalid` or a sibling, never anything else."""
+def read_message(payload: bytes, *, is_id_wanted: bool = False) -> Message:
+    """Translate one message. Raises `ArgumentInvalid` or a sibling, never anything else.
+
+    Its id is left out unless it is wanted: only duplicate detection needs it.
+    """
     try:
+        if is_id_wanted:
+            return _read_message(payload, is_id_wanted=True)
         return _read_plain_message(payload) or _read_message(payload)
     except DecodeError as error:
         raise ArgumentInvalid(f"The message cannot be read: {error}.") from error
 
 
-def read_batch(payload: bytes) -> list[Message]:
+def read_batch(payload: bytes, *, is_id_wanted: bool = False) -> list[Message]:
     """Translate a batch: every data section of the envelope holds one whole message."""
     try:
         inner = [
@@ -95,7 +102,7 @@ def read_batch(payload: bytes) -> list[Message]:
         ]
         if not inner:
             raise ArgumentInvalid("The batch holds no messages.")
-        return [_read_message(each) for each in inner]
+        return [_read_message(each, is_id_wanted=is_id_wanted) for each in inner]
     except DecodeError as error:
         raise ArgumentInvalid(f"The batch cannot be read: {error}.") from error
 
@@ -148,7 +155,7 @@ def _bytes_of(payload: bytes, section: Section) -> bytes:
     return value
 
 
-def _read_message(payload: bytes) -> Message:
+def _read_message(payload: bytes, *, is_id_wanted: bool = False) -> Message:
     """Translate a message of any shape."""
     sections = find_sections(payload)
     message = Message(b"")
@@ -161,7 +168,7 @@ def _read_message(payload: bytes) -> Message:
             continue
         bare_start = min(bare_start, section.start)
         if section.code == _PROPERTIES:
-            has_id = _read_properties(payload, section, message)
+            has_id = _read_properties(payload, section, message, is_id_wanted=is_id_wanted)
         elif section.code == _APPLICATION_PROPERTIES:
             _check_application_properties(payload, section)
     is_regular = sections == sorted(sections) and all(
@@ -199,8 +206,13 @@ def _read_header(section: bytes) -> tuple[bytes, int | None]:
     return encode_section(SectionCode.HEADER, fields[:3]), time_to_live
 
 
-def _read_properties(payload: bytes, section: Section, message: Message) -> bool:
-    """Take the session id and check lengths; say whether there is a message id."""
+def _read_properties(
+    payload: bytes, section: Section, message: Message, *, is_id_wanted: bool
+) -> bool:
+    """Take the session id, and the message id if wanted, and check lengths.
+
+    Says whether there is a message id.
+    """
     count, at = list_fields(payload, section)
     has_id = False
     for index in range(min(count, _REPLY_TO_GROUP_ID + 1)):
@@ -214,8 +226,9 @@ def _read_properties(payload: bytes, section: Section, message: Message) -> bool
             raise DecodeError("the section PROPERTIES ends within a field")
         if index == _MESSAGE_ID:
             has_id = True
-            if end - at > KEY_LENGTH_MAX:
-                _checked_key(_text_of_id(decode_value(payload, at)[0]), "MessageId")
+            if is_id_wanted or end - at > KEY_LENGTH_MAX:
+                text = _text_of_id(decode_value(payload, at)[0])
+                message.message_id = _checked_key(text, "MessageId")
         elif index == _GROUP_ID:
             message.session_id = _key_at(payload, at, "SessionId")
         elif index == _REPLY_TO_GROUP_ID:
@@ -235,6 +248,8 @@ def _read_annotations(payload: bytes, section: Section, message: Message) -> byt
         _checked_key(via_key, "TransactionPartitionKey")
     scheduled_at = annotations.get("x-opt-scheduled-enqueue-time")
     if isinstance(scheduled_at, Timestamp):
+        if scheduled_at > SCHEDULED_MAX:
+            raise ArgumentOutOfRange("The message is scheduled for a time after the year 9999.")
         message.scheduled_at = Instant(int(scheduled_at))
     return _without_broker_annotations(payload, section, annotations)
 

@@ -1,12 +1,14 @@
 """`$management` of an entity: operations by request and response (R7.4)."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from bendybus.amqp.values import AmqpArray, Int, Symbol, Timestamp
 from bendybus.broker.browse import browse
 from bendybus.broker.clock import Clock
 from bendybus.broker.deferred import receive_deferred
-from bendybus.broker.receive import ReceiveMode
+from bendybus.broker.receive import ReceiveMode, check_status_for_receive
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import renew, settle
 from bendybus.model.access import Right
@@ -17,6 +19,8 @@ from bendybus.model.errors import (
     NotImplementedYet,
 )
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
+from bendybus.server.management_deleting import delete_messages
+from bendybus.server.management_scheduling import cancel_scheduled, schedule_messages
 from bendybus.server.outgoing_message import (
     careful_payload,
     encode_changes,
@@ -37,8 +41,6 @@ from bendybus.server.translate import CONDITIONS, description_of
 # Operations of the protocol that this version does not serve, and the right each will need.
 NOT_YET_SERVED: Final = frozenset(
     {
-        "schedule-message",
-        "cancel-scheduled-message",
         "renew-session-lock",
         "set-session-state",
         "get-session-state",
@@ -46,8 +48,13 @@ NOT_YET_SERVED: Final = frozenset(
         "add-rule",
         "remove-rule",
         "enumerate-rules",
-        "batch-delete-messages",
     }
+)
+
+# Those that need an entity that is open for receiving. Settling and renewing do not: what a
+# receiver holds it may finish.
+RECEIVING: Final = frozenset(
+    {"peek-message", "receive-by-sequence-number", "batch-delete-messages"}
 )
 
 
@@ -57,6 +64,15 @@ class ManagementNode:
     def __init__(self, sub_queue: ServedSubQueue, clock: Clock) -> None:
         self._sub_queue = sub_queue
         self._clock = clock
+        self._operations: dict[str, Callable[[dict[str, Any]], Awaitable[Response]]] = {
+            "peek-message": self._peek,
+            "renew-lock": self._renew,
+            "receive-by-sequence-number": self._receive,
+            "update-disposition": self._settle,
+            "schedule-message": partial(schedule_messages, sub_queue, clock),
+            "cancel-scheduled-message": partial(cancel_scheduled, sub_queue, clock),
+            "batch-delete-messages": partial(delete_messages, sub_queue, clock),
+        }
 
     async def answer(self, request: Request) -> Response:
         """Do what the request asks; return properties and body of the response."""
@@ -81,17 +97,12 @@ class ManagementNode:
             raise NotImplementedYet(f"The operation '{operation}' is not served by this version.")
         if not isinstance(request.body, dict):
             raise ArgumentInvalid("The body of the request is not a map.")
-        match operation:
-            case "peek-message":
-                return await self._peek(request.body)
-            case "renew-lock":
-                return await self._renew(request.body)
-            case "receive-by-sequence-number":
-                return await self._receive(request.body)
-            case "update-disposition":
-                return await self._settle(request.body)
-            case _:
-                raise NotImplementedYet(f"There is no operation '{operation}'.")
+        perform = self._operations.get(operation)
+        if perform is None:
+            raise NotImplementedYet(f"There is no operation '{operation}'.")
+        if operation in RECEIVING:
+            check_status_for_receive(self._sub_queue)
+        return await perform(request.body)
 
     async def _peek(self, body: dict[str, Any]) -> Response:
         from_sequence = number(body, "from-sequence-number", 0)

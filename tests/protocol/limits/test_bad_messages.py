@@ -6,7 +6,6 @@ from bendybus.amqp.outcomes import Accepted, AmqpError, Modified, Rejected
 from bendybus.amqp.performatives import Transfer
 from bendybus.amqp.sections import SectionCode, encode_properties, encode_section
 from bendybus.amqp.values import Symbol, Timestamp
-from bendybus.testing.clock import NOON
 from bendybus.testing.wire_client import WireLink
 from tests.protocol.messaging.sample_messages import BATCH_FORMAT, batch, message, see
 from tests.protocol.messaging.serving import Served
@@ -299,28 +298,16 @@ async def test_a_message_that_hides_garbage_never_stops_the_queue(
     assert see((await receiver.receive()).payload).body == b"good"
 
 
-# What this version does not serve
-
-
-async def test_what_is_not_served_is_rejected_as_not_implemented(served: Served) -> None:
-    link = await (await served.client()).sender("orders")
-    later: dict[object, object] = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 60_000)}
-
-    outcome = await link.sent(message(annotations=later), 0)
-
-    assert isinstance(outcome, Rejected)
-    assert outcome.error is not None
-    assert outcome.error.condition == "amqp:not-implemented"
-    assert await served.count("orders") == 0
-
-
-async def test_a_schedule_in_the_past_is_no_schedule(served: Served) -> None:
+async def test_a_time_that_no_client_can_express_is_refused(served: Served) -> None:
     link = await (await served.client()).sender("orders")
     annotations: dict[object, object] = {
-        Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON - 1)
+        Symbol("x-opt-scheduled-enqueue-time"): Timestamp(253_402_300_800_000)
     }
 
-    assert await link.sent(message(annotations=annotations), 0) == Accepted()
+    error = await _rejection(link, message(annotations=annotations))
+
+    assert error.condition == "com.microsoft:argument-out-of-range"
+    assert await served.count("orders") == 1
 
 
 @pytest.mark.spec("R8.1")

@@ -303,7 +303,7 @@ async def test_settling_by_request_can_change_properties(served: Served) -> None
     ("operation", "body", "status", "condition"),
     [
         ("no-such-thing", {}, 501, "amqp:not-implemented"),
-        ("schedule-message", {}, 501, "amqp:not-implemented"),
+        ("schedule-message", {}, 400, "com.microsoft:argument-error"),
         ("receive-by-sequence-number", {}, 400, "com.microsoft:argument-error"),
         (
             "receive-by-sequence-number",

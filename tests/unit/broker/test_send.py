@@ -163,7 +163,6 @@ async def test_a_message_lives_for_the_shorter_of_its_own_and_the_queues_time(
         (QueueProperties(status=EntityStatus.SEND_DISABLED), EntityDisabled),
         (QueueProperties(status=EntityStatus.RECEIVE_DISABLED), None),
         (QueueProperties(requires_session=True), NotImplementedYet),
-        (QueueProperties(requires_duplicate_detection=True), NotImplementedYet),
     ],
 )
 async def test_the_status_of_a_queue_decides_whether_it_can_be_sent_to(
