@@ -255,7 +255,6 @@ class QueueModel:
             dead_letter_reason=reason,
             dead_letter_description=description,
             dead_letter_source=self.name,
-            enqueued_sequence=message.sequence,
             property_changes=message.marks.property_changes if message.marks else None,
         )
         message.place, message.sequence = SubQueue.DEAD_LETTER, None

@@ -27,6 +27,4 @@ async def everything_in(broker: BrokerProcess, queue: str) -> list[Left]:
 def _left(message: StoredMessage) -> Left:
     name = re.search(rb"<([\w-]+)>", message.content)
     assert name is not None
-    first = message.sequence if message.marks is None else message.marks.enqueued_sequence
-    assert first is not None
-    return Left(name[1].decode(), first)
+    return Left(name[1].decode(), message.enqueued_sequence or message.sequence)

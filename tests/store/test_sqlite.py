@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from bendybus.model.ids import QueueNumber
+from bendybus.model.ids import COUNTER_MASK, QueueNumber
 from bendybus.model.message import Marks
 from bendybus.model.operations import Move, Remove
 from bendybus.store.port import Store
@@ -67,7 +67,7 @@ class SqliteMaker:
 
 
 def _row(queue: QueueNumber, sequence: int) -> int:
-    return queue << COUNTER_BITS_HERE | sequence
+    return queue << COUNTER_BITS_HERE | sequence & COUNTER_MASK
 
 
 class TestSqliteStore(StoreContract):

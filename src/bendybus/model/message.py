@@ -43,7 +43,7 @@ class Marks:
     dead_letter_reason: str | None = None
     dead_letter_description: str | None = None
     dead_letter_source: str | None = None
-    # The sequence number it had before it moved to another queue.
+    # The sequence number it had first, where its content does not tell; see `StoredMessage`.
     enqueued_sequence: int | None = None
     # Application properties changed by receivers, encoded by the edge.
     property_changes: bytes | None = None
@@ -78,6 +78,9 @@ class StoredMessage(NamedTuple):
     state: int
     locked_until: int | None
     nonce: int | None
+    # The number under which its content came in, if that was another: in the queue that it moved
+    # from, at a topic, or when it was scheduled.
+    enqueued_sequence: int | None = None
 
     @property
     def lock(self) -> Lock:

@@ -56,12 +56,17 @@ class Transfer(NamedTuple):
 
 @dataclass(slots=True)
 class Taker:
-    """A subscription's queue, and which of the published messages it takes, by their index."""
+    """A subscription's queue, and which of the published messages it takes, by their index.
+
+    It takes a message once, in whatever queue; changed copies come beside that.
+    """
 
     queue: QueueNumber
     indexes: Sequence[int]
     # When each of them expires there.
     expiries: Sequence[Instant | None]
+    # What the copies begin with, if not with the marks of the messages: why they are dead letters.
+    marks: Marks | None = None
 
 
 @dataclass(slots=True)
@@ -78,8 +83,8 @@ class Publish:
     """Give messages of a topic to its subscriptions, keeping each content once (D6).
 
     `topic` is the topic's own queue in the fragment: it numbers the messages and counts the bytes
-    of all subscriptions. Answered, refused and thinned out like `Append`. A message that nobody
-    takes is not kept.
+    of all subscriptions. Answered, refused and thinned out like `Append`; what nobody takes is
+    left out as well.
     """
 
     topic: QueueNumber

@@ -141,7 +141,7 @@ def _to_dead_letters(
             dead_letter_reason=_shortened(reason),
             dead_letter_description=_shortened(description),
             dead_letter_source=policy.entity_name,
-            enqueued_sequence=lock.sequence,
+            enqueued_sequence=marks.enqueued_sequence if marks else None,
             property_changes=marks.property_changes if marks else None,
         ),
         is_counted=False,

@@ -81,6 +81,7 @@ class Quick:
             state,
             locked_until,
             nonce,
+            enqueued_sequence,
         ) = message
         size = content[0]
         if size == LONG_HEAD or marks is not None or session_id is not None:
@@ -104,7 +105,7 @@ class Quick:
             self._sequence,
             sequence,
             self._enqueued_sequence,
-            sequence,
+            sequence if enqueued_sequence is None else enqueued_sequence,
             self._enqueued_time,
             enqueued_at,
             self._rest,
@@ -218,7 +219,7 @@ def _annotations(
 ) -> dict[object, object]:
     marks = message.marks or Marks()
     annotations = dict(head.message_annotations)
-    enqueued_sequence = marks.enqueued_sequence or message.sequence
+    enqueued_sequence = marks.enqueued_sequence or message.enqueued_sequence or message.sequence
     annotations[Symbol("x-opt-sequence-number")] = Long(message.sequence)
     annotations[Symbol("x-opt-enqueue-sequence-number")] = Long(enqueued_sequence)
     annotations[Symbol("x-opt-enqueued-time")] = Timestamp(message.enqueued_at)

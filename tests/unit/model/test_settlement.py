@@ -24,7 +24,6 @@ TOO_OFTEN = Marks(
     dead_letter_reason="MaxDeliveryCountExceeded",
     dead_letter_description="Message could not be consumed after 3 delivery attempts.",
     dead_letter_source="orders",
-    enqueued_sequence=7,
 )
 
 
@@ -55,7 +54,7 @@ TOO_OFTEN = Marks(
                     QUEUE,
                     DEAD_LETTERS,
                     FIRST,
-                    Marks("r", "d", "orders", 7, b"c"),
+                    Marks("r", "d", "orders", None, b"c"),
                     is_counted=False,
                 )
             ],
@@ -68,7 +67,7 @@ TOO_OFTEN = Marks(
                     QUEUE,
                     DEAD_LETTERS,
                     FIRST,
-                    Marks(dead_letter_source="orders", enqueued_sequence=7),
+                    Marks(dead_letter_source="orders"),
                     is_counted=False,
                 )
             ],
@@ -177,7 +176,7 @@ def test_an_expired_message_is_removed_unless_the_queue_wants_it_dead_lettered()
             "TTLExpiredException",
             "The message expired and was dead lettered.",
             "orders",
-            7,
+            None,
             b"c",
         ),
         is_counted=False,

@@ -17,23 +17,19 @@ from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.marks import marks_to_text
-from bendybus.store.sqlite import transfers
 from bendybus.store.sqlite.database import Database, rows_of_queue
-from bendybus.store.sqlite.seen import without_duplicates
+from bendybus.store.sqlite.thinning import new_indexes
 
 
 def append(database: Database, operation: Append, now: Instant) -> int:
     """Append; return the first sequence number."""
     queue, messages = operation.queue, operation.messages
     offset = database.offset(queue)
-    if operation.transfers is not None:
-        # First: a duplicate that is left out has arrived, too, and must not come again later.
-        new = transfers.remember(database, operation.transfers, now)
+    new = new_indexes(database, queue, operation, now)
+    if new is not None:
         messages = [messages[at] for at in new]
-    if operation.duplicates_since is not None:
-        messages = without_duplicates(database, queue, messages, operation.duplicates_since, now)
-    if operation.messages and not messages:
-        return 0
+        if operation.messages and not messages:
+            return 0
     size = sum([len(message.content) for message in messages]) + CHECKSUM_SIZE * len(messages)
     main = database.main(queue)
     if main != queue:
@@ -54,13 +50,7 @@ def _insert(
     # Marks have only those that come from another queue, or are on their way to one.
     is_travelling = operation.transfers is not None or database.main(queue) != queue
     has_fields = is_travelling or any(map(_has_fields, messages))
-    rows = range(first, first + len(messages))
-    seeds: Iterable[int]
-    if has_fields:
-        seeds = map(_seed_with_fields, rows, messages, repeat(now))
-    else:
-        seeds = [(both := body ^ now) ^ both >> 32 for body in rows]
-    bodies = apsw.carray(sealed([message.content for message in messages], seeds))
+    bodies = apsw.carray(_sealed(first, messages, now, has_fields=has_fields))
     database.run("append_bodies", (first, bodies))
     if has_fields:
         fields = json.dumps([_fields(message, now) for message in messages])
@@ -69,17 +59,39 @@ def _insert(
         database.run("append_messages", (first, queue, now, bodies))
 
 
+def sealed_messages(first: int, messages: Sequence[Message], now: Instant) -> Sequence[bytes]:
+    """Return contents with their checksums, as they lie in rows from the first on."""
+    return _sealed(first, messages, now, has_fields=any(map(_has_fields, messages)))
+
+
+def _sealed(
+    first: int, messages: Sequence[Message], now: Instant, *, has_fields: bool
+) -> Sequence[bytes]:
+    rows = range(first, first + len(messages))
+    seeds: Iterable[int]
+    if has_fields:
+        seeds = map(_seed_with_fields, rows, messages, repeat(now))
+    else:
+        seeds = [(both := body ^ now) ^ both >> 32 for body in rows]
+    return sealed([message.content for message in messages], seeds)
+
+
+def quota_exceeded(database: Database, queue: int, size: int, bytes_max: int) -> QuotaExceeded:
+    """Make the refusal of so many bytes more."""
+    counts = database.row("counts", (queue,))
+    assert counts is not None, "its offset is known, so the queue is here"
+    return QuotaExceeded(
+        f"The fragment is full: it holds {counts[1]} bytes of {bytes_max}, and what was"
+        f" sent has {size}."
+    )
+
+
 def _reserve(database: Database, queue: int, wanted: tuple[int, int, int]) -> int:
     """Take so many counters and bytes, if there is room; return the first counter."""
     row = database.row("reserve_counters", (queue, *wanted))
     if row is None:
         _, size, bytes_max = wanted
-        counts = database.row("counts", (queue,))
-        assert counts is not None, "its offset is known, so the queue is here"
-        raise QuotaExceeded(
-            f"The fragment is full: it holds {counts[1]} bytes of {bytes_max}, and what was"
-            f" sent has {size}."
-        )
+        raise quota_exceeded(database, queue, size, bytes_max)
     counter: int = row[0]
     return counter
 

@@ -132,6 +132,10 @@ class Database:
         """Return the queue that counts the bytes: the fragment's main one, or its topic's."""
         return self._mains[queue]
 
+    def sequence_of(self, row: int) -> int:
+        """Return the sequence number of a message, wherever it is."""
+        return row - self._offsets[row >> COUNTER_BITS_HERE]
+
     def message_ids(self, queue: int, sequences: Sequence[int]) -> list[int]:
         """Return the rows of messages; `NO_ROW` for a number that cannot be of this queue."""
         offset = self.offset(queue)

@@ -36,7 +36,8 @@ def acquire_plain(database: Database, request: Acquire, now: Instant) -> list[St
     if not ids:
         return []
     enqueued: list[int] = json.loads(enqueued_text)
-    contents = _intact_contents(database, json.loads(bodies_text), enqueued)
+    bodies: list[int] = json.loads(bodies_text)
+    contents = _intact_contents(database, bodies, enqueued)
     if contents is None:
         return None
     locked_until, nonce = request.locked_until, request.nonce
@@ -53,6 +54,7 @@ def acquire_plain(database: Database, request: Acquire, now: Instant) -> list[St
         repeat(int(MessageState.ACTIVE)),
         repeat(locked_until),
         repeat(nonce),
+        repeat(None) if bodies == ids else map(database.sequence_of, bodies),
         # The repeats have no end.
         strict=False,
     )

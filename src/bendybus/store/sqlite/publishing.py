@@ -1,10 +1,196 @@
-"""Gives messages of a topic to its subscriptions, keeping each content once (D6)."""
+"""Gives messages of a topic to its subscriptions, keeping each content once (D6).
+
+The row of a content is in the range of the topic's queue, so it also tells the number that the
+message has at the topic. Takers that take the same messages under the same terms, which is what
+most of them do, are served by one statement.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import apsw
 
 from bendybus.model.ids import Instant
-from bendybus.model.operations import Publish
-from bendybus.store.sqlite.database import Database
+from bendybus.model.message import Marks, Message
+from bendybus.model.operations import ChangedCopy, Publish, Taker
+from bendybus.store.checksum import CHECKSUM_SIZE
+from bendybus.store.marks import marks_to_text
+from bendybus.store.sqlite.appending import quota_exceeded, sealed_messages
+from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.shared_bodies import share
+from bendybus.store.sqlite.thinning import new_indexes
+
+
+class _Group(NamedTuple):
+    """Takers of the same messages under the same terms."""
+
+    taker: Taker
+    queues: list[int]
 
 
 def publish(database: Database, operation: Publish, now: Instant) -> int:
-    """Publish; return the first number at the topic."""
-    raise NotImplementedError
+    """Publish; return the first number at the topic, 0 if nobody takes anything."""
+    offset = database.offset(operation.topic)
+    operation = _thinned(database, operation, now)
+    groups = _grouped(operation.takers)
+    holders: Counter[int] = Counter()
+    for group in groups:
+        for at in group.taker.indexes:
+            holders[at] += len(group.queues)
+    numbered = sorted(holders.keys() | {changed.index for changed in operation.changed})
+    if not numbered:
+        return 0
+    first = _reserve(database, operation, holders, len(numbered))
+    rows = dict(zip(numbered, range(first, first + len(numbered)), strict=True))
+    _keep_bodies(database, operation.messages, {at: rows[at] for at in sorted(holders)}, now)
+    share(database, [(rows[at], count) for at, count in holders.items()])
+    _give(database, operation.messages, groups, rows, now)
+    _give_changed(database, operation.changed, rows, offset, now)
+    return first - offset
+
+
+def _thinned(database: Database, operation: Publish, now: Instant) -> Publish:
+    """Leave out messages that came before."""
+    new = new_indexes(database, operation.topic, operation, now)
+    if new is None or len(new) == len(operation.messages):
+        return operation
+    left = set(new)
+    return replace(
+        operation,
+        takers=[_thinned_taker(taker, left) for taker in operation.takers],
+        changed=[each for each in operation.changed if each.index in left],
+    )
+
+
+def _thinned_taker(taker: Taker, left: set[int]) -> Taker:
+    pairs = [
+        (at, expires_at)
+        for at, expires_at in zip(taker.indexes, taker.expiries, strict=True)
+        if at in left
+    ]
+    return replace(taker, indexes=[at for at, _ in pairs], expiries=[each for _, each in pairs])
+
+
+def _grouped(takers: Sequence[Taker]) -> list[_Group]:
+    groups: dict[object, _Group] = {}
+    for taker in takers:
+        if taker.indexes:
+            key = (tuple(taker.indexes), tuple(taker.expiries), taker.marks)
+            groups.setdefault(key, _Group(taker, [])).queues.append(taker.queue)
+    return list(groups.values())
+
+
+def _reserve(database: Database, operation: Publish, taken: Counter[int], number_count: int) -> int:
+    """Take numbers, and bytes for every content once; return the row of the first number."""
+    contents = [operation.messages[at].content for at in taken]
+    contents += [changed.message.content for changed in operation.changed]
+    size = sum(map(len, contents)) + CHECKSUM_SIZE * len(contents)
+    topic, bytes_max = operation.topic, operation.bytes_max
+    row = database.row("reserve_at_topic", (topic, number_count, size, bytes_max))
+    if row is None:
+        raise quota_exceeded(database, topic, size, bytes_max)
+    counter: int = row[0]
+    return rows_of_queue(topic)[0] + counter
+
+
+def _keep_bodies(
+    database: Database, messages: Sequence[Message], rows: dict[int, int], now: Instant
+) -> None:
+    """Write contents under their rows, by runs of rows without a gap: mostly that is one."""
+    for run in _runs(list(rows.items())):
+        first = run[0][1]
+        bodies = sealed_messages(first, [messages[at] for at, _ in run], now)
+        database.run("append_bodies", (first, apsw.carray(bodies)))
+
+
+def _runs(pairs: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    start = 0
+    for end in range(1, len(pairs) + 1):
+        if end == len(pairs) or pairs[end][1] != pairs[end - 1][1] + 1:
+            yield pairs[start:end]
+            start = end
+
+
+def _give(
+    database: Database,
+    messages: Sequence[Message],
+    groups: Sequence[_Group],
+    rows: dict[int, int],
+    now: Instant,
+) -> None:
+    """Add messages to the queues of all takers, those of a group in one step."""
+    counts = [(queue, len(group.taker.indexes)) for group in groups for queue in group.queues]
+    starts = iter(_reserve_rows(database, counts))
+    for taker, queues in groups:
+        given = [
+            _fields(messages[at], rows[at], expires_at, taker.marks or messages[at].marks)
+            for at, expires_at in zip(taker.indexes, taker.expiries, strict=True)
+        ]
+        places = [(queue, next(starts)) for queue in queues]
+        database.run("give", (now, json.dumps(places), json.dumps(given)))
+
+
+def _give_changed(
+    database: Database,
+    changed: Sequence[ChangedCopy],
+    rows: dict[int, int],
+    offset: int,
+    now: Instant,
+) -> None:
+    """Add copies to their queues, each with a content of its own, those of a queue in one step."""
+    by_queue: dict[int, list[ChangedCopy]] = {}
+    for copy in changed:
+        by_queue.setdefault(copy.queue, []).append(copy)
+    starts = _reserve_rows(database, [(queue, len(each)) for queue, each in by_queue.items()])
+    for (queue, copies), start in zip(by_queue.items(), starts, strict=True):
+        bodies = sealed_messages(start, [copy.message for copy in copies], now)
+        database.run("append_bodies", (start, apsw.carray(bodies)))
+        given = [
+            _fields(
+                copy.message,
+                row,
+                copy.message.expires_at,
+                # The content does not lie at the topic, so its row cannot tell the number there.
+                replace(copy.message.marks or Marks(), enqueued_sequence=rows[copy.index] - offset),
+            )
+            for row, copy in enumerate(copies, start)
+        ]
+        database.run("give", (now, json.dumps([(queue, start)]), json.dumps(given)))
+
+
+def _reserve_rows(database: Database, counts: Sequence[tuple[int, int]]) -> list[int]:
+    """Take a run of rows in each of the queues; return the first of each."""
+    added: Counter[int] = Counter()
+    for queue, count in counts:
+        database.offset(queue)
+        added[queue] += count
+    if not added:
+        return []
+    found = database.row("next_counters", (ids_array(added),))
+    assert found is not None, "an aggregate always has one row"
+    next_rows = {
+        queue: rows_of_queue(queue)[0] + counter
+        for queue, counter in zip(added, json.loads(found[0]), strict=True)
+    }
+    database.run("add_to_queues", (json.dumps(added),))
+    starts: list[int] = []
+    for queue, count in counts:
+        starts.append(next_rows[queue])
+        next_rows[queue] += count
+    return starts
+
+
+def _fields(
+    message: Message, body: int, expires_at: Instant | None, marks: Marks | None
+) -> tuple[int, int, int | None, str | None, str | None, str | None]:
+    return (
+        body,
+        len(message.content) + CHECKSUM_SIZE,
+        expires_at,
+        message.session_id,
+        message.partition_key,
+        None if marks is None else marks_to_text(marks),
+    )

@@ -10,6 +10,7 @@ from bendybus.model.operations import Guard
 from bendybus.store.marks import MarksDamaged, marks_from_text
 from bendybus.store.port import UNTIL_REOPENED, Acquire, AcquireDeferred, Due, QueueCounts
 from bendybus.store.sqlite.damage import (
+    BODY,
     DELIVERY_COUNT,
     ENQUEUED_AT,
     EXPIRES_AT,
@@ -153,6 +154,7 @@ def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredM
             MessageState.ACTIVE,
             locked_until,
             nonce,
+            None if row[BODY] == row[ID] else database.sequence_of(row[BODY]),
         )
         for row, content in zip(rows, contents, strict=True)
     ]
@@ -224,6 +226,7 @@ def _stored(database: Database, queue: QueueNumber, rows: list[Row]) -> list[Sto
             row[STATE],
             row[LOCKED_UNTIL],
             row[NONCE],
+            None if row[BODY] == row[ID] else database.sequence_of(row[BODY]),
         )
         for row, content in zip(rows, contents, strict=True)
     ]

@@ -19,17 +19,17 @@ FORGOTTEN_ROWS_MAX: Final = 500
 FORGOTTEN_IDS_MAX: Final = 2000
 
 
-def without_duplicates(
+def new_messages(
     database: Database, queue: int, messages: Sequence[Message], since: Instant, now: Instant
-) -> Sequence[Message]:
-    """Leave out messages whose id was seen after an instant; remember those of the others.
+) -> Sequence[int]:
+    """Return the indexes of messages whose id was not seen after an instant, and remember it.
 
-    Of several with the same id the first is taken. One without an id is never a duplicate.
+    Of several with the same id the first is new. One without an id is never a duplicate.
     """
     digests = [_digest(message) for message in messages]
     wanted = {digest: None for digest in digests if digest is not None}
     if not wanted:
-        return messages
+        return range(len(messages))
     found = database.row("find_seen", (queue, apsw.carray(tuple(wanted)), since))
     assert found is not None, "an aggregate always has one row"
     known: list[int] = json.loads(found[0])
@@ -42,13 +42,13 @@ def without_duplicates(
         database.run("index_seen", (queue, apsw.carray(fresh), now))
         database.run("log_seen", (queue, now, b"".join(fresh)))
     if len(wanted) == len(messages):
-        return messages
-    taken: list[Message] = []
-    for message, digest in zip(messages, digests, strict=True):
-        # Taken out of the dictionary, so that the next of the same id is not found.
-        if digest is None or wanted.pop(digest, database) is None:
-            taken.append(message)
-    return taken
+        return range(len(messages))
+    # Taken out of the dictionary, so that the next of the same id is not found.
+    return [
+        at
+        for at, digest in enumerate(digests)
+        if digest is None or wanted.pop(digest, database) is None
+    ]
 
 
 def forget(database: Database, operation: ForgetSeen, now: Instant) -> int:

@@ -19,6 +19,7 @@ from bendybus.model.operations import (
 )
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.shared_bodies import release
 
 
 def remove(database: Database, operation: Remove, now: Instant) -> list[int]:
@@ -35,10 +36,16 @@ def remove(database: Database, operation: Remove, now: Instant) -> list[int]:
 def delete(database: Database, queue: int, found: "Found") -> None:
     """Delete messages that were found, at least one, and count them no more."""
     ids = ids_array(found.ids)
-    database.run("remove_bodies", (ids_array(found.bodies) if found.bodies else ids,))
+    if found.bodies:
+        unheld, size = release(database, found.ids, found.bodies)
+        bodies = ids_array(unheld) if unheld else None
+    else:
+        bodies, size = ids, found.size
+    if bodies is not None:
+        database.run("remove_bodies", (bodies,))
+        database.run("bytes_down", (database.main(queue), size))
     database.run("remove_messages", (ids,))
     database.run("count_down", (queue, len(found.ids)))
-    database.run("bytes_down", (database.main(queue), found.size))
 
 
 def unlock(database: Database, operation: Unlock, now: Instant) -> list[int]:

@@ -15,6 +15,7 @@ from bendybus.testing.store_contract.duplicates import DuplicatesContract
 from bendybus.testing.store_contract.guards import GuardsContract
 from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
+from bendybus.testing.store_contract.publishing import PublishingContract
 from bendybus.testing.store_contract.purging import PurgingContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.subject import StoreMaker
@@ -36,6 +37,7 @@ class StoreContract(
     GuardsContract,
     MovingContract,
     NumberingContract,
+    PublishingContract,
     PurgingContract,
     SchedulingContract,
     SwitchingContract,

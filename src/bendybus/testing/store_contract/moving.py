@@ -54,6 +54,7 @@ class MovingContract(StoreSubject):
             marks=MARKS,
             locked_until=None,
             nonce=None,
+            enqueued_sequence=held.sequence,
         )
         assert await browse(store) == []
 
