@@ -13,6 +13,7 @@ from typing import Final
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock, SystemClock
+from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.http.app import create_app
 from bendybus.http.serving import serve_http
@@ -118,8 +119,14 @@ async def _serving(
 
 @asynccontextmanager
 async def _sweeping(catalog: Catalog, clock: Clock) -> AsyncIterator[asyncio.Task[None]]:
-    """Deal with what is due, beside the traffic."""
-    task = asyncio.create_task(Sweep(catalog, clock).run(), name="sweep")
+    """Deal with what is due and with what is idle, beside the traffic."""
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(Sweep(catalog, clock).run(), name="sweep")
+            tasks.create_task(Removal(catalog, clock).run(), name="removal")
+
+    task = asyncio.create_task(run())
     try:
         yield task
     finally:

@@ -1,15 +1,16 @@
 """catalog: which entities there are. Every store keeps a copy (R7.1)."""
 
 import asyncio
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from bendybus.broker.declaring import Plan
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Timetable
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
-from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
+from bendybus.model.errors import BusError, EntityNotFound, StartRefused, StoreUnavailable
 from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, QueueNumber, SubQueue
-from bendybus.store.port import EntityRecord, Store
+from bendybus.store.port import EntityRecord, NumbersGiven, Store
 
 
 class Catalog:
@@ -63,7 +64,8 @@ class Catalog:
         # A topic has a lower number than its subscriptions: it was there before them.
         records = [record for _, record in sorted(self._records.items())]
         for record in records:
-            self._serve(record)
+            if not record.is_removed:
+                self._serve(record)
         # A crash may have come between the writes to two stores.
         await asyncio.gather(
             *(
@@ -79,7 +81,14 @@ class Catalog:
 
         Subscriptions that it does not mention stay as they are.
         """
-        plan = Plan(self._records, [max(numbers, default=0) for numbers in self.places])
+        given = [
+            await store.numbers_given() if store.is_online else NumbersGiven(0, 0)
+            for store in self.stores
+        ]
+        standing = {
+            number: record for number, record in self._records.items() if not record.is_removed
+        }
+        plan = Plan(standing, given)
         for entity in entities:
             plan.declare(entity)
         if not plan.changed:
@@ -109,6 +118,37 @@ class Catalog:
         )
         for record in records:
             self._records[record.number] = record
+
+    async def retire(self, served: ServedQueue) -> None:
+        """Serve an entity no longer, nor its subscriptions; durable on return.
+
+        What it holds is deleted afterwards, see `removal`. Refused, and nothing changed, while a
+        store is away (R7.1). Nobody may have a link to it, and nobody can make one from here on.
+        """
+        records = self._with_subscriptions([self._records[served.number]])
+        for record in records:
+            self._unserve(record)
+        try:
+            await self.write(
+                [
+                    dataclasses.replace(record, is_removed=True, version=record.version + 1)
+                    for record in records
+                ]
+            )
+        except BusError:
+            for record in records:
+                self._serve(record)
+            raise
+
+    def retired(self) -> list[EntityRecord]:
+        """Return the entities that were retired and not deleted yet, subscriptions first."""
+        return [
+            record for _, record in sorted(self._records.items(), reverse=True) if record.is_removed
+        ]
+
+    def forget(self, number: EntityNumber) -> None:
+        """Forget an entity that is gone from every store."""
+        del self._records[number]
 
     def _with_subscriptions(self, records: Sequence[EntityRecord]) -> list[EntityRecord]:
         """Add the subscriptions of topics that changed, in the order in which to serve them."""
@@ -142,6 +182,14 @@ class Catalog:
                     source.timetable.note_history(number, Instant(0))
                 self.places[place.store][number] = served.sub_queues[sub_queue], source
         self._queues[name_key(record.name)] = served
+
+    def _unserve(self, record: EntityRecord) -> None:
+        served = self._queues.pop(name_key(record.name))
+        if isinstance(served, ServedSubscription):
+            served.topic.unsubscribe(served)
+        for place in record.places:
+            for sub_queue in SubQueue:
+                del self.places[place.store][place.queue(sub_queue)]
 
     def _served(self, record: EntityRecord) -> ServedQueue:
         match record.entity:

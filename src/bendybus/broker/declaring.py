@@ -15,7 +15,7 @@ from bendybus.model.entity import (
 from bendybus.model.errors import BusError, InvalidOperation, StartRefused
 from bendybus.model.ids import EntityNumber, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.topic_queues import check_topic_quota
-from bendybus.store.port import EntityRecord, FragmentPlace, ParentTopic
+from bendybus.store.port import EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
 
 _QUEUES_PER_FRAGMENT: Final = len(SubQueue)
 
@@ -23,11 +23,11 @@ _QUEUES_PER_FRAGMENT: Final = len(SubQueue)
 class Plan:
     """The records of entities that are new or differ, in the order in which to write them.
 
-    `queues_taken` is the highest number of a queue in each store.
+    `given` are the highest numbers ever given in each store: none is given again.
     """
 
     def __init__(
-        self, records: Mapping[EntityNumber, EntityRecord], queues_taken: Sequence[int]
+        self, records: Mapping[EntityNumber, EntityRecord], given: Sequence[NumbersGiven]
     ) -> None:
         self.changed: list[EntityRecord] = []
         self._by_name = {name_key(record.name): record for record in records.values()}
@@ -37,8 +37,8 @@ class Plan:
             if isinstance(record.entity, Subscription) and record.topic is not None:
                 siblings = self._subscriptions.setdefault(record.topic.number, {})
                 siblings[name_key(record.entity.name)] = record.entity
-        self._queues_taken = list(queues_taken)
-        self._last_number = max(records, default=0)
+        self._queues_taken = [each.queue for each in given]
+        self._last_number = max(each.entity for each in given)
 
     def declare(self, entity: Queue | Topic) -> None:
         """Plan for an entity, and for the subscriptions that it names."""

@@ -144,6 +144,27 @@ class ServedQueue:
         self.message_bytes_max = self.properties.max_message_size_kilobytes * 1024
         self.sub_queues = {each: ServedSubQueue(self, each) for each in SubQueue}
         self._next_fragment = 0
+        self._links = 0
+        self._links_ever = 0
+
+    def note_link(self) -> None:
+        """Note that a client's link leads here."""
+        self._links += 1
+        self._links_ever += 1
+
+    def note_link_gone(self) -> None:
+        """Note that one of them has ended."""
+        self._links -= 1
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a link leads here."""
+        return self._links > 0
+
+    @property
+    def signs_of_use(self) -> tuple[int, int]:
+        """What changes when a link comes, or messages do."""
+        return self._links_ever, sum(source.additions for source in self.main.sources)
 
     @property
     def main(self) -> ServedSubQueue:

@@ -31,6 +31,10 @@ class ServedTopic(ServedQueue):
         """Take a subscription in, in place of one of the same name if there is one."""
         self._subscriptions[name_key(subscription.subscription.name)] = subscription
 
+    def unsubscribe(self, subscription: "ServedSubscription") -> None:
+        """Give it nothing any more."""
+        del self._subscriptions[name_key(subscription.subscription.name)]
+
 
 class ServedSubscription(ServedQueue):
     """A subscription: a queue that its topic fills."""
@@ -42,3 +46,13 @@ class ServedSubscription(ServedQueue):
         super().__init__(number, name, properties)
         self.subscription = subscription
         self.topic = topic
+
+    def note_link(self) -> None:
+        """Note that a client's link leads here; who reads a subscription uses its topic."""
+        super().note_link()
+        self.topic.note_link()
+
+    def note_link_gone(self) -> None:
+        """Note that one of them has ended."""
+        super().note_link_gone()
+        self.topic.note_link_gone()

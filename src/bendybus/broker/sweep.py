@@ -81,6 +81,8 @@ async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
     """Deal with what is due in one store, up to a bound; return how much there was."""
     now = clock.now()
     found = await store.due(now=now, count_max=SWEEP_COUNT_MAX)
+    # What a retired entity still holds goes with it.
+    found = [due for due in found if due.queue in places]
     if not found:
         return 0
     operations = _decide(found, places)

@@ -1,7 +1,7 @@
 """attach: what a client's link leads to, or why it is refused."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -55,6 +55,8 @@ class Nodes:
     token_node: TokenNode
     links: Mapping[AmqpLink, LinkHandler]
     transactions: OpenTransactions
+    # The entities that the link being attached was found to lead to.
+    found: list[ServedQueue] = field(default_factory=list)
 
     def moment(self) -> datetime:
         """Return the present as tokens count it."""
@@ -171,4 +173,5 @@ def _queue(address: Address, nodes: Nodes) -> ServedQueue:
         raise EntityNotFound.named(
             f"{nodes.catalog.namespace}:Topic:{address.path}|{address.subscription}"
         )
+    nodes.found.append(queue)
     return queue

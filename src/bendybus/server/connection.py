@@ -34,6 +34,7 @@ from bendybus.amqp.session import AmqpLink, AmqpSession
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
+from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.access import AccessRule
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.attach import LinkHandler, Nodes, attach_link
@@ -75,6 +76,8 @@ class ClientConnection(asyncio.Protocol):
         self._token_node = TokenNode(service.catalog, service.rules, service.clock)
         self._transactions = OpenTransactions(service.transaction_limits, service.clock)
         self._links: dict[AmqpLink, LinkHandler] = {}
+        # The entities that links lead to, so that those know whether they are used.
+        self._used: dict[AmqpLink, list[ServedQueue]] = {}
         self._outlet: Outlet | None = None
         self._opened_at = service.clock.now()
         # Ends with the connection.
@@ -238,6 +241,9 @@ class ClientConnection(asyncio.Protocol):
         handler = attach_link(event, nodes)
         if handler is not None:
             self._links[event.link] = handler
+            self._used[event.link] = nodes.found
+            for queue in nodes.found:
+                queue.note_link()
             if isinstance(handler, IncomingLink | RequestLink | CoordinatorLink):
                 handler.open()
 
@@ -258,6 +264,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _drop_link(self, link: AmqpLink) -> None:
         handler = self._links.pop(link, None)
+        for queue in self._used.pop(link, ()):
+            queue.note_link_gone()
         if isinstance(handler, OutgoingLink):
             self.outlet.spawn(handler.close())
         elif isinstance(handler, CoordinatorLink):

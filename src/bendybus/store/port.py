@@ -93,6 +93,17 @@ class FragmentPlace:
         return QueueNumber(self.first_queue + sub_queue)
 
 
+class NumbersGiven(NamedTuple):
+    """The highest numbers that a store has ever given to an entity and to a queue."""
+
+    entity: int
+    queue: int
+
+
+# Stands between the name of an entity that was removed and its number; in no name otherwise.
+REMOVED: Final = "#"
+
+
 class ParentTopic(NamedTuple):
     """The topic that a subscription belongs to."""
 
@@ -115,13 +126,19 @@ class EntityRecord:
     places: tuple[FragmentPlace, ...]
     # Of a subscription, and only of one.
     topic: ParentTopic | None = None
+    # It is no longer served, and goes as soon as all its messages are deleted.
+    is_removed: bool = False
 
     @property
     def name(self) -> str:
-        """The name by which clients address it; no two entities share one."""
-        if self.topic is None:
-            return self.entity.name
-        return subscription_path(self.topic.name, self.entity.name)
+        """The name by which clients address it; no two entities share one.
+
+        A removed one leaves its name to others.
+        """
+        name = self.entity.name
+        if self.topic is not None:
+            name = subscription_path(self.topic.name, name)
+        return f"{name}{REMOVED}{self.number}" if self.is_removed else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +277,14 @@ class EntityStore(Protocol):
         A topic is put before its subscriptions. Raises `EntityExists` if its name or one of its
         queues belongs to another entity.
         """
+        ...
+
+    def numbers_given(self) -> Awaitable[NumbersGiven]:
+        """Return the highest numbers ever given here, so that none is given again."""
+        ...
+
+    def remove_entity(self, number: EntityNumber, *, count_max: int) -> Awaitable[bool]:
+        """Delete so many messages of an entity, and it when it has none; say whether it is gone."""
         ...
 
 

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 import apsw
 
 from bendybus.model.errors import EntityExists, EntityNotFound
-from bendybus.model.ids import EntityNumber, QueueNumber, StoreNumber, SubQueue
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
+from bendybus.model.operations import ForgetSeen
 from bendybus.store.entity_text import entity_from_text, entity_to_text, kind_of_entity
-from bendybus.store.port import EntityRecord, FragmentPlace, ParentTopic
-from bendybus.store.sqlite.database import Database
+from bendybus.store.port import REMOVED, EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
+from bendybus.store.sqlite.database import Database, rows_of_queue
+from bendybus.store.sqlite.seen import forget
+from bendybus.store.sqlite.settling import Found, delete
 
 
 def entities(database: Database) -> list[EntityRecord]:
@@ -17,13 +20,62 @@ def entities(database: Database) -> list[EntityRecord]:
     rows = database.rows("entities")
     names = {number: name for number, name, *_ in rows}
     records: list[EntityRecord] = []
-    for number, path, kind, topic, version, text, places in rows:
-        parent = None if topic is None else ParentTopic(EntityNumber(topic), names[topic])
-        name = path if parent is None else path.rpartition("/")[2]
+    for number, path, kind, topic, version, text, places, is_removed in rows:
+        parent = None
+        if topic is not None:
+            parent = ParentTopic(EntityNumber(topic), names[topic].partition(REMOVED)[0])
+        name = path.partition(REMOVED)[0]
+        if parent is not None:
+            name = name.rpartition("/")[2]
         entity = entity_from_text(kind, name, text)
-        record = EntityRecord(EntityNumber(number), entity, version, _places(places), parent)
-        records.append(record)
+        records.append(
+            EntityRecord(
+                EntityNumber(number),
+                entity,
+                version,
+                _places(places),
+                parent,
+                is_removed=bool(is_removed),
+            )
+        )
     return records
+
+
+def numbers_given(database: Database) -> NumbersGiven:
+    """Return the highest numbers ever given."""
+    row = database.row("numbers_given")
+    assert row is not None, "an aggregate always has one row"
+    return NumbersGiven(*row)
+
+
+def remove_entity(database: Database, number: EntityNumber, count_max: int) -> bool:
+    """Delete so many of its messages, sessions and remembered ids; say whether it is gone."""
+    found = database.row("queues_of_entity", (number,))
+    assert found is not None, "an aggregate always has one row"
+    queues: list[int] = json.loads(found[0])
+    if any(_remove_some(database, queue, count_max) for queue in queues):
+        return False
+    database.run("remove_queues", (number,))
+    database.run("remove_entity", (number,))
+    database.forget_queues(number, queues)
+    return True
+
+
+def _remove_some(database: Database, queue: int, count_max: int) -> bool:
+    """Delete what a queue has, up to a bound; say whether there was any."""
+    found = database.row("find_any", (*rows_of_queue(queue), count_max))
+    assert found is not None, "an aggregate always has one row"
+    ids: list[int] = json.loads(found[0])
+    if ids:
+        delete(database, queue, Found(ids, json.loads(found[1]), int(found[2]), []))
+        return True
+    has_sessions = database.row("has_sessions", (queue,))
+    assert has_sessions is not None, "a row of one value, always"
+    if has_sessions[0]:
+        database.run("remove_sessions", (queue, count_max))
+        return True
+    oldest = ForgetSeen(QueueNumber(queue), Instant(2**62))
+    return forget(database, oldest, Instant(0)) > 0
 
 
 def put_entity(database: Database, store: int, record: EntityRecord) -> None:
@@ -49,7 +101,11 @@ def _write_entity(database: Database, store: int, record: EntityRecord) -> None:
     kind = kind_of_entity(record.entity)
     topic = None if record.topic is None else record.topic.number
     database.run(
-        "put_entity", (record.number, record.name, kind, topic, record.version, text, places)
+        "put_entity",
+        (
+            *(record.number, record.name, kind, topic, record.version, text, places),
+            int(record.is_removed),
+        ),
     )
     for fragment, sub_queue, number in _queues_here(store, record):
         if topic is not None and not database.holds(topic, fragment):

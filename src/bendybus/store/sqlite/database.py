@@ -112,6 +112,14 @@ class Database:
         self._mains[number] = self._fragments[counting, fragment]
         self._offsets[number] = (number << COUNTER_BITS_HERE) - (fragment << COUNTER_BITS)
 
+    def forget_queues(self, entity: int, queues: Sequence[int]) -> None:
+        """Note that the queues of an entity are here no longer."""
+        for key in [key for key in self._fragments if key[0] == entity]:
+            del self._fragments[key]
+        for queue in queues:
+            del self._mains[queue]
+            del self._offsets[queue]
+
     @property
     def fragments_held(self) -> int:
         """How many fragments are here."""

@@ -5,8 +5,10 @@
 -- so that a queue is one run of the primary key, appended to at its end, and finding a message by
 -- sequence number is one integer look-up. 2^44 messages per fragment: five years at 100,000/s.
 
+-- Numbers of entities and queues are never given again (AUTOINCREMENT), because what was moved from
+-- one queue to another is remembered by them.
 CREATE TABLE entity (
-    number     INTEGER PRIMARY KEY,
+    number     INTEGER PRIMARY KEY AUTOINCREMENT,
     -- Of a subscription, the path that leads to it.
     name       TEXT NOT NULL UNIQUE COLLATE NOCASE,
     kind       TEXT NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription')),
@@ -16,11 +18,13 @@ CREATE TABLE entity (
     -- Everything else that the entity says of itself, with the rules of a subscription.
     properties TEXT NOT NULL,
     -- Of every fragment, its store and the first of its queues there; never changes.
-    places     TEXT NOT NULL
+    places     TEXT NOT NULL,
+    -- Nobody sees it any more, and its messages are being deleted.
+    is_removed INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE TABLE queue (
-    number        INTEGER PRIMARY KEY,
+    number        INTEGER PRIMARY KEY AUTOINCREMENT,
     entity        INTEGER NOT NULL REFERENCES entity (number),
     fragment      INTEGER NOT NULL,
     sub_queue     INTEGER NOT NULL,

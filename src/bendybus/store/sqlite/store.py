@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bendybus.model.errors import MessageLockLost
-from bendybus.model.ids import Instant, QueueNumber
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
 from bendybus.model.store_status import StoreState, StoreStatus
@@ -17,6 +17,7 @@ from bendybus.store.port import (
     AcquireDeferred,
     Due,
     EntityRecord,
+    NumbersGiven,
     QueueCounts,
     SessionRefusal,
 )
@@ -167,6 +168,16 @@ class SqliteStore:
         """Create or replace an entity, and make queues for the fragments that live here."""
         number = self._lane.number
         return self._lane.submit(lambda db: catalog.put_entity(db, number, record), is_synced=True)
+
+    def numbers_given(self) -> "asyncio.Future[NumbersGiven]":
+        """Return the highest numbers ever given here."""
+        return self._lane.submit(catalog.numbers_given, is_synced=False)
+
+    def remove_entity(self, number: EntityNumber, *, count_max: int) -> "asyncio.Future[bool]":
+        """Delete so many messages of an entity, and it when it has none."""
+        return self._lane.submit(
+            lambda db: catalog.remove_entity(db, number, count_max), is_synced=True
+        )
 
     def status(self) -> StoreStatus:
         """Say how the store is."""

@@ -17,6 +17,7 @@ from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
 from bendybus.testing.store_contract.publishing import PublishingContract
 from bendybus.testing.store_contract.purging import PurgingContract
+from bendybus.testing.store_contract.removing import RemovingContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.subject import StoreMaker
 from bendybus.testing.store_contract.switching import SwitchingContract
@@ -33,6 +34,7 @@ class StoreContract(
     CommittingContract,
     DamageContract,
     DeferringContract,
+    RemovingContract,
     DuplicatesContract,
     GuardsContract,
     MovingContract,

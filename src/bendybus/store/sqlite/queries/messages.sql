@@ -152,24 +152,6 @@ SELECT (SELECT min(locked_until) FROM message INDEXED BY message_locked
 -- name: counts
 SELECT message_count, message_bytes FROM queue WHERE number = ?1;
 
--- name: put_entity
-INSERT INTO entity (number, name, kind, topic, version, properties, places)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-ON CONFLICT (number) DO UPDATE SET version = ?5, properties = ?6;
-
--- name: put_queue
-INSERT INTO queue (number, entity, fragment, sub_queue)
-SELECT ?1, ?2, ?3, ?4
- WHERE NOT EXISTS (SELECT 1 FROM queue
-                    WHERE number = ?1 AND entity = ?2 AND fragment = ?3 AND sub_queue = ?4);
-
--- name: entities
-SELECT number, name, kind, topic, version, properties, places FROM entity ORDER BY number;
-
--- name: queues
-SELECT q.number, e.topic, q.entity, q.fragment, q.sub_queue
-  FROM queue q LEFT JOIN entity e ON e.number = q.entity ORDER BY q.number;
-
 -- name: find
 SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
