@@ -23,6 +23,8 @@ async def forget_seen(
             continue
         # Taken out first: what is seen from here on notes itself again.
         del timetable.histories[queue]
+        if queue not in places:
+            continue  # Its entity was retired; what it knows goes with it.
         # Without a window nothing is looked up, and all of it can go.
         window = places[queue][0].queue.duplicate_window_ms or 0
         try:

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from bendybus.broker.removal import Removal
+from bendybus.broker.send import send
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic, TopicProperties
 from bendybus.model.errors import EntityNotFound
+from bendybus.model.ids import FragmentIndex
+from bendybus.model.message import Message
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 from tests.unit.broker.serving_verbs import send_each
@@ -110,3 +113,18 @@ async def test_an_entity_made_again_is_empty_and_has_new_places(
         assert len(await broker.stores[0].entities()) == 1
     async with local_broker(tmp_path, [BRIEF], clock, stores=1) as broker:
         assert broker.queue("brief").main.sources[0].number == source.number
+
+
+async def test_the_sweep_passes_over_what_a_retired_entity_holds(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    properties = QueueProperties(
+        requires_duplicate_detection=True, default_message_time_to_live=timedelta(seconds=1)
+    )
+    async with local_broker(tmp_path, [Queue("brief", properties)], clock, stores=1) as broker:
+        queue = broker.queue("brief")
+        await send(queue, [Message(b"x", message_id="1")], FragmentIndex(0), clock)
+        await broker.catalog.retire(queue)
+        clock.advance(100_000)
+        await broker.sweep.sweep_all()
+        assert (await broker.stores[0].counts(queue.main.sources[0].number)).messages == 1
