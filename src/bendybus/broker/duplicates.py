@@ -34,6 +34,8 @@ async def forget_seen(
             raise
         if oldest:
             timetable.note_history(queue, Instant(oldest + window + FORGET_LUMP_MS))
+    if timetable.histories:
+        timetable.note(min(timetable.histories.values()))
 
 
 async def _forget(store: Store, queue: QueueNumber, seen_until: Instant, now: Instant) -> int:
