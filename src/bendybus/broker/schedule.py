@@ -29,12 +29,17 @@ NOT_SCHEDULED: Final = (
 async def schedule(queue: ServedQueue, messages: Sequence[Message], clock: Clock) -> list[int]:
     """Store messages; return the number of each, to cancel it by, and 0 for a duplicate.
 
-    Those of one fragment are stored together or not at all. If a fragment refuses, what others
-    have taken is taken back, as far as their stores can be reached.
+    Those of one fragment are stored together or not at all. Nothing is stored if the store of one
+    of them is away. If a fragment refuses nevertheless, what others have taken is taken back, as
+    far as their stores can be reached; but their ids have been seen by then.
     """
     check_open_for_send(queue)
     numbers = [0] * len(messages)
-    for fragment, places in group_by_fragment(queue, messages).items():
+    groups = group_by_fragment(queue, messages)
+    for fragment in groups:
+        if fragment is not None and not queue.main.sources[fragment].store.is_online:
+            raise queue.unavailable(queue.main.sources[fragment])
+    for fragment, places in groups.items():
         group = [messages[at] for at in places]
         try:
             if queue.duplicate_window_ms is None:
