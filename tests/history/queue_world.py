@@ -8,6 +8,7 @@ and not several at once, where the threads of the stores would decide who answer
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -56,7 +57,7 @@ class QueueWorld(World):
         self.sent_count = 0
         super().__init__()
 
-    def make_models(self) -> list[QueueModel]:
+    def make_models(self) -> Sequence[QueueModel]:
         """Return the model of each queue that can be received from."""
         raise NotImplementedError
 

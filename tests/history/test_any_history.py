@@ -57,7 +57,7 @@ class AnyHistory(QueueWorld):
     def entities(self) -> Sequence[Queue]:
         return [Queue(QUEUE, self.properties)]
 
-    def make_models(self) -> list[QueueModel]:
+    def make_models(self) -> Sequence[QueueModel]:
         return [QueueModel(QUEUE, self.properties.dead_lettering_on_message_expiration)]
 
     @property

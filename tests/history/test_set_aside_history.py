@@ -64,7 +64,7 @@ class SetAsideHistory(QueueWorld):
     def entities(self) -> Sequence[Queue]:
         return [Queue(QUEUE, self.properties)]
 
-    def make_models(self) -> list[SetAsideModel]:  # type: ignore[override]
+    def make_models(self) -> Sequence[SetAsideModel]:
         window = WINDOW.total_seconds() * 1000
         return [
             SetAsideModel(
