@@ -43,6 +43,10 @@ QUEUES = (
     Queue("no-receives", QueueProperties(status=EntityStatus.RECEIVE_DISABLED)),
     Queue("off", QueueProperties(status=EntityStatus.DISABLED)),
     Queue("sessions", QueueProperties(requires_session=True)),
+    Queue("once", QueueProperties(requires_duplicate_detection=True)),
+    Queue(
+        "once-parts", QueueProperties(requires_duplicate_detection=True, enable_partitioning=True)
+    ),
 )
 
 
