@@ -83,7 +83,7 @@ async def test_a_batch_whose_fragments_are_partly_away_is_refused_and_can_be_sen
 async def test_a_duplicate_that_is_scheduled_has_no_number(served: Served, queue: str) -> None:
     client = await served.client()
     requests = await requests_to(client, f"{queue}/$management")
-    at = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 5000)}
+    at: dict[object, object] = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 5000)}
     entries = [{"message": message(message_id=each, annotations=at)} for each in ("a", "b", "a")]
     wanted = {"messages": entries}
 
