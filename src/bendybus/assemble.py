@@ -13,12 +13,14 @@ from typing import Final
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock, SystemClock
+from bendybus.broker.forward import Forwarder
 from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.http.app import create_app
 from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
 from bendybus.model.store_status import StoreStatus
+from bendybus.server.incoming_message import id_of
 from bendybus.server.listener import listen
 from bendybus.settings import RunningPorts, Settings
 from bendybus.store.port import Store
@@ -119,10 +121,12 @@ async def _serving(
 
 @asynccontextmanager
 async def _sweeping(catalog: Catalog, clock: Clock) -> AsyncIterator[asyncio.Task[None]]:
-    """Deal with what is due and with what is idle, beside the traffic."""
+    """Deal with what is due, on its way or idle, beside the traffic."""
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
+            # First: what may have arrived elsewhere is taken up before any of it can expire.
+            tasks.create_task(Forwarder(catalog, clock, id_of).run(), name="forward")
             tasks.create_task(Sweep(catalog, clock).run(), name="sweep")
             tasks.create_task(Removal(catalog, clock).run(), name="removal")
 

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from bendybus.broker.declaring import Plan
+from bendybus.broker.departures import Departures
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Timetable
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
@@ -22,6 +23,7 @@ class Catalog:
         # For each store: which sub-queue of which entity a queue number of it means.
         self.places: list[dict[QueueNumber, tuple[ServedSubQueue, Source]]] = [{} for _ in stores]
         self.timetables = [Timetable() for _ in stores]
+        self.departures = Departures()
         self._records: dict[EntityNumber, EntityRecord] = {}
         self._queues: dict[str, ServedQueue] = {}
 
@@ -181,6 +183,8 @@ class Catalog:
                 if sub_queue is SubQueue.MAIN and served.duplicate_window_ms is not None:
                     source.timetable.note_history(number, Instant(0))
                 self.places[place.store][number] = served.sub_queues[sub_queue], source
+        for each in served.sub_queues.values():
+            each.depart_by(self.departures)
         self._queues[name_key(record.name)] = served
 
     def _unserve(self, record: EntityRecord) -> None:

@@ -8,7 +8,12 @@ from typing import Final
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedSubQueue, Source
-from bendybus.model.errors import BusError, EntityDisabled, NotImplementedYet
+from bendybus.model.errors import (
+    BusError,
+    EntityDisabled,
+    InvalidOperation,
+    NotImplementedYet,
+)
 from bendybus.model.ids import COUNTER_BITS, Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Operation, Remove, Unlock
@@ -48,6 +53,10 @@ def check_open_for_receive(sub_queue: ServedSubQueue) -> None:
     """Refuse when the entity's status forbids receiving, or it needs what we do not serve."""
     check_status_for_receive(sub_queue)
     properties = sub_queue.queue.properties
+    if properties.forward_to is not None and sub_queue.sub_queue is SubQueue.MAIN:
+        raise InvalidOperation(
+            "Cannot create a message receiver on an entity with auto-forwarding enabled."
+        )
     if properties.requires_session and sub_queue.sub_queue is SubQueue.MAIN:
         raise NotImplementedYet("Sessions are not served by this version.")
 

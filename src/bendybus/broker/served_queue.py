@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from bendybus.broker.departures import Departures
 from bendybus.broker.waiting import Waiting
 from bendybus.model.entity import QueueProperties
 from bendybus.model.errors import StoreUnavailable
@@ -81,6 +82,25 @@ class ServedSubQueue:
         self.sources: list[Source] = []
         self.waiting = Waiting()
         self._next_source = 0
+        self._departures: Departures | None = None
+
+    @property
+    def forwards_to(self) -> str | None:
+        """The entity that its messages are forwarded to, if they are."""
+        match self.sub_queue:
+            case SubQueue.MAIN:
+                return self.queue.properties.forward_to
+            case SubQueue.DEAD_LETTER:
+                return self.queue.properties.forward_dead_lettered_messages_to
+            case _:
+                return None
+
+    def depart_by(self, departures: Departures) -> None:
+        """Have its messages, and those already there, taken elsewhere if they are to be."""
+        if self.sub_queue is SubQueue.TRANSFER or self.forwards_to is not None:
+            self._departures = departures
+            for source in self.sources:
+                departures.note(source.store, source.number)
 
     def source_of(self, sequence: int) -> Source | None:
         """Return where a message with that sequence number would be."""
@@ -101,6 +121,8 @@ class ServedSubQueue:
         """Note that messages became free, and wake receivers for them."""
         source.additions += 1
         self.waiting.wake(count)
+        if self._departures is not None:
+            self._departures.note(source.store, source.number)
 
     def note_returned(self, source: Source, count: int, now: Instant) -> None:
         """Note that messages were given back; their time to live may have ended meanwhile."""

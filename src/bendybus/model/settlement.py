@@ -1,6 +1,6 @@
 """What a settlement, or the end of a lock or of a time to live, means for a message."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from bendybus.model.errors import InvalidOperation
@@ -137,12 +137,11 @@ def _to_dead_letters(
         policy.queue,
         policy.dead_letter_queue,
         lock,
-        Marks(
+        replace(
+            marks or Marks(),
             dead_letter_reason=_shortened(reason),
             dead_letter_description=_shortened(description),
             dead_letter_source=policy.entity_name,
-            enqueued_sequence=marks.enqueued_sequence if marks else None,
-            property_changes=marks.property_changes if marks else None,
         ),
         is_counted=False,
     )
@@ -153,13 +152,7 @@ def _with_changes(marks: Marks | None, changes: bytes | None) -> Marks | None:
     if not changes:
         return marks
     before = marks or Marks()
-    return Marks(
-        dead_letter_reason=before.dead_letter_reason,
-        dead_letter_description=before.dead_letter_description,
-        dead_letter_source=before.dead_letter_source,
-        enqueued_sequence=before.enqueued_sequence,
-        property_changes=(before.property_changes or b"") + changes,
-    )
+    return replace(before, property_changes=(before.property_changes or b"") + changes)
 
 
 def _shortened(text: str | None) -> str | None:

@@ -1,17 +1,20 @@
 """A broker inside the test's own loop: real stores, real links, virtual time if wanted."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.forward import Forwarder
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
+from bendybus.server.incoming_message import id_of
 from bendybus.server.listener import AmqpListener, listen
 from bendybus.store.sqlite.store import SqliteStore
 
@@ -22,11 +25,12 @@ ROOT_RULE: Final = AccessRule(
 
 @dataclass(slots=True)
 class LocalBroker:
-    """The parts of a running broker. Nothing is swept unless the test says so."""
+    """The parts of a running broker. Nothing is swept or forwarded unless the test says so."""
 
     stores: list[SqliteStore]
     catalog: Catalog
     sweep: Sweep
+    forwarder: Forwarder
     clock: Clock
 
     def queue(self, name: str) -> ServedQueue:
@@ -46,10 +50,23 @@ async def local_broker(
         catalog = Catalog(opened, "sbemulatorns")
         await catalog.load()
         await catalog.declare(entities)
-        yield LocalBroker(opened, catalog, Sweep(catalog, clock), clock)
+        forwarder = Forwarder(catalog, clock, id_of)
+        yield LocalBroker(opened, catalog, Sweep(catalog, clock), forwarder, clock)
     finally:
         for store in opened:
             await store.close()
+
+
+@asynccontextmanager
+async def forwarding(broker: LocalBroker) -> AsyncIterator[None]:
+    """Let messages be forwarded while the block runs."""
+    task = asyncio.create_task(broker.forwarder.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 @asynccontextmanager

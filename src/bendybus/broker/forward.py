@@ -1,0 +1,107 @@
+"""forward: messages are taken to the entity that their own forwards to, or names (R6, R5.6)."""
+
+import asyncio
+import logging
+from itertools import groupby
+from typing import Final
+
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
+from bendybus.broker.hand_over import Destinations, IdReader
+from bendybus.broker.mover import Mover
+from bendybus.model.errors import BusError, EntityNotFound
+from bendybus.model.ids import Instant, QueueNumber
+from bendybus.model.operations import Forget, Transfer
+from bendybus.store.port import Store
+
+# How many movers may have a batch in hand: it bounds the memory that all of them take.
+MOVERS_TOGETHER_MAX: Final = 32
+# How often transfers are looked for that nobody forgot, how old they are then, and how many at
+# once.
+TIDY_SECONDS: Final = 600.0
+TIDY_AGE_MS: Final = 60_000
+TIDY_COUNT_MAX: Final = 100
+
+_QUEUE_BITS: Final = 32
+_QUEUE_MASK: Final = (1 << _QUEUE_BITS) - 1
+_BEFORE_ALL: Final = Transfer(-1, -1)
+
+_log = logging.getLogger(__name__)
+
+
+class Forwarder:
+    """Starts a mover for every fragment whose messages are to be taken elsewhere."""
+
+    def __init__(self, catalog: Catalog, clock: Clock, read_id: IdReader) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._destinations = Destinations(catalog, read_id)
+        self._store_numbers = {store: at for at, store in enumerate(catalog.stores)}
+        self._movers: dict[int, Mover] = {}
+
+    async def run(self) -> None:
+        """Forward until cancelled."""
+        turns = asyncio.Semaphore(MOVERS_TOGETHER_MAX)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tidy_for_ever())
+            while True:
+                for store, queue in await self._catalog.departures.taken():
+                    at = self._store_numbers[store]
+                    number = at << _QUEUE_BITS | queue
+                    place = self._catalog.places[at].get(queue)
+                    mover = self._movers.get(number)
+                    if place is None:
+                        continue  # Its entity was deleted.
+                    if mover is not None:
+                        mover.look(*place)
+                    elif store.is_online:
+                        mover = Mover(number, *place, self._destinations, self._clock)
+                        self._movers[number] = mover
+                        group.create_task(self._move(number, mover, turns))
+
+    async def _move(self, number: int, mover: Mover, turns: asyncio.Semaphore) -> None:
+        await mover.run(turns)
+        # Nothing happens between its last look and this, so no hint is lost.
+        del self._movers[number]
+
+    async def _tidy_for_ever(self) -> None:
+        while True:
+            await self.tidy()
+            await asyncio.sleep(TIDY_SECONDS)
+
+    async def tidy(self) -> None:
+        """Let stores forget transfers that a crash kept them from forgetting.
+
+        Those whose message has left where it came from; whether it has, its store says.
+        """
+        for store in self._catalog.stores:
+            try:
+                if store.is_online:
+                    await self._tidy_store(store)
+            except BusError as error:
+                _log.warning("looking for old transfers was cut short: %s", error)
+
+    async def _tidy_store(self, store: Store) -> None:
+        now = self._clock.now()
+        made_until = Instant(now - TIDY_AGE_MS)
+        page = [_BEFORE_ALL]
+        while page:
+            page = await store.transfers(
+                after=page[-1], made_until=made_until, count_max=TIDY_COUNT_MAX
+            )
+            for source, transfers in groupby(page, key=lambda each: each.source):
+                departed = await self._departed(source, [each.sequence for each in transfers])
+                if departed:
+                    await store.apply([Forget(departed)], now=now)
+
+    async def _departed(self, source: int, sequences: list[int]) -> list[Transfer]:
+        """Return those of the transfers whose messages are no longer where they came from."""
+        number, queue = source >> _QUEUE_BITS, QueueNumber(source & _QUEUE_MASK)
+        if number >= len(self._catalog.stores) or not self._catalog.stores[number].is_online:
+            return []
+        try:
+            found = await self._catalog.stores[number].find(queue, sequences)
+        except EntityNotFound:
+            found = []
+        there = {message.sequence for message in found}
+        return [Transfer(source, each) for each in sequences if each not in there]

@@ -1,0 +1,148 @@
+"""hand over: messages of one queue become messages of another entity, each of them once (D7)."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.send import set_expiry
+from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
+from bendybus.model.entity import name_key
+from bendybus.model.errors import BusError, EntityNotFound
+from bendybus.model.forwarding import (
+    Undeliverable,
+    fragment_at,
+    marks_of_forwarded,
+    marks_of_transferred,
+    why_no_further,
+    why_undeliverable,
+)
+from bendybus.model.ids import FragmentIndex, Instant, SubQueue
+from bendybus.model.message import Message, StoredMessage
+from bendybus.model.operations import Append, Forget, Operation, Transfer
+from bendybus.store.port import Store
+
+# Transfers that are to be forgotten are told to their store with the next messages for it, or
+# when so many have gathered, or when there is nothing else to do.
+FORGOTTEN_TOGETHER_MAX: Final = 1000
+
+# Returns the id that a message's sender gave it; only the edge can read contents.
+IdReader = Callable[[bytes], str]
+
+
+class Place(NamedTuple):
+    """One fragment of one entity."""
+
+    entity: str
+    fragment: FragmentIndex
+
+
+class Parcel(NamedTuple):
+    """A message to be handed over: as it is stored, and as it will be."""
+
+    stored: StoredMessage
+    message: Message
+
+
+class Destinations:
+    """Every entity that messages can be taken to, and what their stores may forget."""
+
+    def __init__(self, catalog: Catalog, read_id: IdReader) -> None:
+        self._catalog = catalog
+        self._read_id = read_id
+        self._forgettable: dict[Store, list[Transfer]] = {}
+
+    def is_reachable(self, place: Place) -> bool:
+        """Whether trying makes sense now."""
+        queue = self._find(place.entity)
+        return queue is None or queue.main.sources[place.fragment].store.is_online
+
+    def address(
+        self, stored: StoredMessage, sub_queue: ServedSubQueue
+    ) -> tuple[Place, Parcel] | Undeliverable:
+        """Say where a message goes, or why it cannot."""
+        is_forwarded = sub_queue.sub_queue is not SubQueue.TRANSFER
+        name = sub_queue.forwards_to
+        if not is_forwarded and stored.marks is not None:
+            name = stored.marks.destination
+        queue = self._find(name or "")
+        undeliverable = why_undeliverable(stored, name or "", queue.properties if queue else None)
+        if is_forwarded and undeliverable is None:
+            undeliverable = why_no_further(stored, name or "")
+        if undeliverable is not None:
+            return undeliverable
+        assert queue is not None, "a missing one is no destination"
+        has_duplicate_detection = queue.properties.requires_duplicate_detection
+        marks = marks_of_forwarded(stored) if is_forwarded else marks_of_transferred(stored)
+        message = Message(
+            stored.content,
+            self._read_id(stored.content) if has_duplicate_detection else "",
+            stored.session_id,
+            stored.partition_key,
+            marks=marks,
+        )
+        fragment = fragment_at(
+            message,
+            stored.sequence,
+            len(queue.main.sources),
+            has_duplicate_detection=has_duplicate_detection,
+        )
+        return Place(name_key(queue.name), fragment), Parcel(stored, message)
+
+    async def hand_over(
+        self, place: Place, source: int, parcels: Sequence[Parcel], now: Instant
+    ) -> None:
+        """Add messages at a place, durable on return; those that were there before stay as is.
+
+        Raises `BusError` if the place cannot have them now; then they all must come again.
+        """
+        queue = self._catalog.queue(place.entity)
+        target = queue.main.sources[place.fragment]
+        store = target.store
+        if not store.is_online:
+            raise queue.unavailable(target)
+        messages = [parcel.message for parcel in parcels]
+        for stored, message in parcels:
+            # What is left of its time counts on.
+            if stored.expires_at is not None:
+                message.time_to_live_ms = max(stored.expires_at - now, 0)
+        soonest = set_expiry(queue, messages, now)
+        if soonest is not None:
+            target.timetable.note(soonest)
+        transfers = [Transfer(source, parcel.stored.sequence) for parcel in parcels]
+        since = queue.duplicates_since(target, now)
+        append = Append(target.number, messages, queue.fragment_bytes_max, since, transfers)
+        forgettable = self._forgettable.pop(store, [])
+        operations: list[Operation] = [Forget(forgettable), append] if forgettable else [append]
+        try:
+            await store.apply(operations, now=now)
+        except BusError:
+            self._forgettable.setdefault(store, []).extend(forgettable)
+            raise
+        queue.main.note_added(target, len(messages))
+
+    def note_departed(self, place: Place, source: int, sequences: Sequence[int]) -> None:
+        """Note that messages have left where they came from: their transfers can be forgotten."""
+        queue = self._find(place.entity)
+        if queue is not None:
+            store = queue.main.sources[place.fragment].store
+            transfers = [Transfer(source, sequence) for sequence in sequences]
+            self._forgettable.setdefault(store, []).extend(transfers)
+
+    async def forget(self, *, least: int, now: Instant) -> None:
+        """Tell the stores that have at least so many what they may forget.
+
+        One that cannot be told keeps them, until they are found as left over.
+        """
+        ready = [store for store, noted in self._forgettable.items() if len(noted) >= least]
+        for store in ready:
+            noted = self._forgettable.pop(store, [])
+            try:
+                await store.apply([Forget(noted)], now=now)
+            except BusError:
+                continue
+
+    def _find(self, name: str) -> ServedQueue | None:
+        try:
+            return self._catalog.queue(name)
+        except EntityNotFound:
+            return None

@@ -1,0 +1,274 @@
+"""Takes the messages of one fragment elsewhere: the queue they are in is the outbox (D7).
+
+    acquire ──► hand over, where it is remembered ──► remove ──► let it be forgotten
+
+A crash anywhere leaves the message where it came from, at worst with its transfer remembered
+where it went; doing all of it again does no harm. Messages are held while they are on their way
+(`UNTIL_REOPENED`), so nothing else happens to them, and one fragment has one mover, so order is
+kept: a message waits for those before it that go to the same place, and for no others.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bendybus.broker.clock import Clock
+from bendybus.broker.hand_over import FORGOTTEN_TOGETHER_MAX, Destinations, Parcel, Place
+from bendybus.broker.receive import ACQUIRE_BYTES_MAX, ACQUIRE_COUNT_MAX, NONCE_BITS
+from bendybus.broker.served_queue import ServedSubQueue, Source
+from bendybus.model.errors import BusError, EntityNotFound, StoreFailed, StoreUnavailable
+from bendybus.model.forwarding import Undeliverable, dead_lettered, sub_queue_for
+from bendybus.model.ids import Instant, SubQueue
+from bendybus.model.message import Lock, StoredMessage
+from bendybus.model.operations import Answer, Operation, Remove, Unlock
+from bendybus.store.port import UNTIL_REOPENED, Acquire
+
+# How long a place that could not take messages is left alone, at first and at most.
+PAUSE_SECONDS: Final = 0.25
+PAUSE_SECONDS_MAX: Final = 5.0
+# How many messages of one fragment may wait for their places while those behind them go on.
+HELD_MAX: Final = 5000
+ANY_TIME: Final = Instant(0)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Line:
+    """Messages that wait for one place, in order; how long each is, to take them in bounds."""
+
+    held: deque[tuple[Lock, int]] = field(default_factory=deque)
+    pause: float = PAUSE_SECONDS
+    retry_at: float = 0.0
+    # The first of them may be there already: the store failed while it took them.
+    is_unsure: bool = False
+
+
+class Mover:
+    """The one who takes messages from one fragment of one sub-queue."""
+
+    def __init__(
+        self,
+        number: int,
+        sub_queue: ServedSubQueue,
+        source: Source,
+        destinations: Destinations,
+        clock: Clock,
+    ) -> None:
+        # The store and the queue in one number: what transfers are named by.
+        self._number = number
+        self._sub_queue = sub_queue
+        self._source = source
+        self._destinations = destinations
+        self._clock = clock
+        self._lines: dict[Place, _Line] = {}
+        self._hint = asyncio.Event()
+        self._openings = -1
+        # Whether messages may have been handed over that are free here again.
+        self._is_unsure = True
+
+    def look(self, sub_queue: ServedSubQueue, source: Source) -> None:
+        """Look at the fragment again: there may be messages. It may also be served anew by now."""
+        self._sub_queue = sub_queue
+        self._source = source
+        self._hint.set()
+
+    async def run(self, turns: asyncio.Semaphore) -> None:
+        """Take messages until there are none left; turns bound how many movers work at once."""
+        while True:
+            self._hint.clear()
+            try:
+                async with turns:
+                    has_moved = await self._turn()
+            except BusError as error:
+                if isinstance(error, EntityNotFound) or not self._source.store.is_online:
+                    # Deleted; or whoever sees the store come back says so, and a mover begins.
+                    return
+                _log.warning("forwarding from '%s' paused: %s", self._sub_queue.queue.name, error)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if has_moved:
+                continue
+            if self._lines:
+                await self._rest()
+                continue
+            await self._destinations.forget(least=1, now=self._clock.now())
+            if not self._hint.is_set():
+                return
+
+    async def _turn(self) -> bool:
+        """Take one batch on its way; say whether there was any."""
+        openings = self._source.store.openings
+        if openings != self._openings:
+            # What was held is free again, whether it was handed over or not.
+            self._openings = openings
+            self._lines.clear()
+            self._is_unsure = True
+        batch = await self._first_in_line() or await self._acquired()
+        if batch:
+            await self._take(batch)
+            await self._destinations.forget(least=FORGOTTEN_TOGETHER_MAX, now=self._clock.now())
+        return bool(batch)
+
+    async def _acquired(self) -> list[StoredMessage]:
+        """Hold the oldest free messages, unless enough of them wait already."""
+        if sum(len(line.held) for line in self._lines.values()) >= HELD_MAX:
+            return []
+        # One that may have been handed over must not expire here as well.
+        now = ANY_TIME if self._is_unsure else self._clock.now()
+        nonce = secrets.randbits(NONCE_BITS)
+        request = Acquire(
+            self._source.number, ACQUIRE_COUNT_MAX, ACQUIRE_BYTES_MAX, UNTIL_REOPENED, nonce
+        )
+        messages = await self._source.store.acquire(request, now=now)
+        self._is_unsure = False
+        return messages
+
+    async def _first_in_line(self) -> list[StoredMessage]:
+        """Read the first of those that wait for a place which can be tried again."""
+        time = asyncio.get_running_loop().time()
+        for place, line in list(self._lines.items()):
+            if line.retry_at > time:
+                continue
+            if not self._destinations.is_reachable(place):
+                line.retry_at = time + PAUSE_SECONDS
+                continue
+            while line.held:
+                messages = await self._called_up(line)
+                if messages:
+                    return messages
+            del self._lines[place]
+        return []
+
+    async def _called_up(self, line: _Line) -> list[StoredMessage]:
+        """Take the first out of a line, as many as one batch may have, and read them."""
+        locks = _first_locks(line)
+        for _ in locks:
+            line.held.popleft()
+        now = self._clock.now()
+        messages = await self._source.store.find_locked(self._source.number, locks, now=now)
+        return messages if line.is_unsure else await self._without_expired(messages, now)
+
+    async def _without_expired(
+        self, messages: list[StoredMessage], now: Instant
+    ) -> list[StoredMessage]:
+        """Let go of messages whose time ended while they waited: they expire here."""
+        expired = [each.lock for each in messages if (each.expires_at or UNTIL_REOPENED) <= now]
+        if not expired:
+            return messages
+        await self._write([Unlock(self._source.number, expired, is_counted=False)])
+        self._sub_queue.note_returned(self._source, len(expired), now)
+        gone = set(expired)
+        return [each for each in messages if each.lock not in gone]
+
+    async def _take(self, batch: Sequence[StoredMessage]) -> None:
+        """Hand messages over, and remove those that have arrived or cannot be delivered."""
+        groups: dict[Place, list[Parcel]] = {}
+        refused: list[tuple[StoredMessage, Undeliverable]] = []
+        for stored in batch:
+            addressed = self._destinations.address(stored, self._sub_queue)
+            if isinstance(addressed, Undeliverable):
+                refused.append((stored, addressed))
+            else:
+                place, parcel = addressed
+                groups.setdefault(place, []).append(parcel)
+        arrivals = await asyncio.gather(*(self._hand_over(*group) for group in groups.items()))
+        arrived = [place for place, is_there in zip(groups, arrivals, strict=True) if is_there]
+        if refused:
+            await self._dead_letter(refused)
+        locks = [parcel.stored.lock for place in arrived for parcel in groups[place]]
+        if not locks:
+            return
+        [lost] = await self._write([Remove(self._source.number, locks)])
+        assert isinstance(lost, list), "a removal is answered with what its guard refused"
+        for place in arrived:
+            sequences = {parcel.stored.sequence for parcel in groups[place]}
+            self._destinations.note_departed(
+                place, self._number, sorted(sequences.difference(lost))
+            )
+
+    async def _hand_over(self, place: Place, parcels: list[Parcel]) -> bool:
+        """Hand over what goes to one place. False: it waits, or what is before it does."""
+        line = self._lines.get(place)
+        if line is not None and line.held and line.held[0][0].sequence < parcels[0].stored.sequence:
+            line.held.extend(_held(parcels))
+            return False
+        try:
+            await self._destinations.hand_over(place, self._number, parcels, self._clock.now())
+        except BusError as error:
+            self._wait(place, parcels, error)
+            return False
+        if line is not None:
+            _log.info("forwarding to '%s' (fragment %d) goes on", *place)
+            line.pause, line.is_unsure = PAUSE_SECONDS, False
+            if not line.held:
+                del self._lines[place]
+        return True
+
+    def _wait(self, place: Place, parcels: list[Parcel], error: BusError) -> None:
+        """Let messages wait, before those that wait for the same place already."""
+        line = self._lines.get(place)
+        if line is None:
+            _log.warning("forwarding to '%s' (fragment %d) waits: %s", *place, error)
+            line = self._lines[place] = _Line()
+        else:
+            line.pause = min(line.pause * 2, PAUSE_SECONDS_MAX)
+        line.held.extendleft(reversed(list(_held(parcels))))
+        line.retry_at = asyncio.get_running_loop().time() + line.pause
+        line.is_unsure = line.is_unsure or isinstance(error, StoreFailed)
+
+    async def _rest(self) -> None:
+        """Wait until a place can be tried again, or more messages come."""
+        time = asyncio.get_running_loop().time()
+        soonest = min(line.retry_at for line in self._lines.values())
+        try:
+            async with asyncio.timeout(max(soonest - time, 0.0)):
+                await self._hint.wait()
+        except TimeoutError:
+            return
+
+    async def _write(self, operations: Sequence[Operation]) -> list[Answer]:
+        """Write at the source. While it is only busy, ask again: nobody else can let go."""
+        while True:
+            try:
+                return await self._source.store.apply(operations, now=self._clock.now())
+            except (EntityNotFound, StoreFailed, StoreUnavailable):
+                raise
+            except BusError as error:
+                _log.warning("'%s' cannot let messages go: %s", self._sub_queue.queue.name, error)
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _dead_letter(self, refused: Sequence[tuple[StoredMessage, Undeliverable]]) -> None:
+        """Keep messages here that cannot be delivered, with the reason."""
+        queue, source = self._sub_queue.queue, self._source
+        moves: list[Operation] = []
+        kinds = Counter[SubQueue]()
+        for stored, why in refused:
+            kind = sub_queue_for(why, self._sub_queue.sub_queue)
+            to_queue = queue.sub_queues[kind].sources[source.fragment].number
+            moves.append(dead_lettered(stored, why, queue.name, (source.number, to_queue)))
+            kinds[kind] += 1
+        await self._write(moves)
+        for kind, count in kinds.items():
+            dead_letters = queue.sub_queues[kind]
+            dead_letters.note_added(dead_letters.sources[source.fragment], count)
+
+
+def _held(parcels: Iterable[Parcel]) -> Iterable[tuple[Lock, int]]:
+    return ((parcel.stored.lock, len(parcel.stored.content)) for parcel in parcels)
+
+
+def _first_locks(line: _Line) -> list[Lock]:
+    """Return the first in line, as many as one batch may have."""
+    locks: list[Lock] = []
+    size = 0
+    for lock, length in line.held:
+        size += length
+        if locks and (size > ACQUIRE_BYTES_MAX or len(locks) == ACQUIRE_COUNT_MAX):
+            break
+        locks.append(lock)
+    return locks
