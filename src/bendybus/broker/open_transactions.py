@@ -78,6 +78,12 @@ class OpenTransactions:
         """Let settlements join a transaction; see `Transaction.settle`."""
         return self._find(transaction_id).settle(sub_queue, locks, outcome, self._clock)
 
+    def cancel(
+        self, transaction_id: bytes, queue: ServedQueue, sequences: Sequence[int]
+    ) -> "asyncio.Task[None]":
+        """Let the deletion of scheduled messages join a transaction; see `Transaction.cancel`."""
+        return self._find(transaction_id).cancel(queue, sequences, self._clock)
+
     def fail(self, transaction_id: bytes, error: BusError) -> None:
         """Note that a part of a transaction was refused before it could join."""
         entry = self._open.get(transaction_id)

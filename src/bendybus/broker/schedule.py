@@ -76,7 +76,7 @@ async def cancel(queue: ServedQueue, sequences: Sequence[int], clock: Clock) -> 
             raise queue.unavailable(source)
     if len(groups) > 1:
         for source, group in groups.items():
-            await _check_scheduled(source, group, clock)
+            await check_scheduled(source, group, clock)
     for source, group in groups.items():
         operation: Operation = Remove(source.number, group, Guard.SCHEDULED)
         try:
@@ -85,7 +85,8 @@ async def cancel(queue: ServedQueue, sequences: Sequence[int], clock: Clock) -> 
             raise MessageNotFound(NOT_SCHEDULED) from None
 
 
-async def _check_scheduled(source: Source, locks: Sequence[Lock], clock: Clock) -> None:
+async def check_scheduled(source: Source, locks: Sequence[Lock], clock: Clock) -> None:
+    """Raise `MessageNotFound` unless all of the messages are there and their time has not come."""
     found = await source.store.find(source.number, [lock.sequence for lock in locks])
     now = clock.now()
     waiting = [

@@ -1,14 +1,17 @@
 """transaction: sends and settlements that are written in one commit, or not at all (R5)."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.receive import locks_by_source
+from bendybus.broker.schedule import check_scheduled
 from bendybus.broker.send import check_open_for_send, set_expiry
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
+from bendybus.broker.served_topic import ServedSubscription
 from bendybus.broker.settle import LOCK_LOST
 from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import (
@@ -20,7 +23,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import FragmentIndex, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, Marks, Message
-from bendybus.model.operations import Append, Operation, Remove
+from bendybus.model.operations import Append, Guard, Operation, Remove
 from bendybus.model.outcome import Complete, Outcome
 from bendybus.model.settlement import operations_for
 from bendybus.model.transaction import Destination, Home, TransactionScope, Via
@@ -82,11 +85,16 @@ class Transaction:
         """
         with self._dooming():
             source = self._claim(sub_queue, locks)
-        self._queue = self._queue or sub_queue.queue
-        deciding = self._decide(sub_queue, source, locks, outcome, clock)
-        task = asyncio.get_running_loop().create_task(deciding)
-        self._deciding.add(task)
-        return task
+        return self._deciding_by(self._decide(sub_queue, source, locks, outcome, clock))
+
+    def cancel(
+        self, queue: ServedQueue, sequences: Sequence[int], clock: Clock
+    ) -> "asyncio.Task[None]":
+        """Let the deletion of scheduled messages join, as `settle` does."""
+        locks = [Lock(sequence, 0) for sequence in sequences]
+        with self._dooming():
+            source = self._claim(queue.main, locks)
+        return self._deciding_by(self._look_up(source, locks, clock))
 
     def fail(self, error: BusError) -> None:
         """Note that a part was refused, so that the rest is not committed without it."""
@@ -144,11 +152,25 @@ class Transaction:
             claims = {(source.number, lock.sequence) for lock in held}
             if len(claims) != len(held) or claims & self._claimed:
                 raise InvalidOperation("A message can be settled only once in a transaction.")
-            self._scope.join_settlement(Home(sub_queue.queue.name, source.fragment), len(held))
+            place = Home(top_level(sub_queue.queue).name, source.fragment)
+            self._scope.join_settlement(place, len(held))
             self._claimed |= claims
+        self._queue = self._queue or top_level(sub_queue.queue)
         # All of one fragment, or the scope would have refused.
         [source] = groups
         return source
+
+    def _deciding_by(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Begin what must be over before the commit."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._deciding.add(task)
+        return task
+
+    async def _look_up(self, source: Source, locks: Sequence[Lock], clock: Clock) -> None:
+        """Look whether messages are scheduled still; it is checked again at the commit."""
+        with self._dooming():
+            await check_scheduled(source, locks, clock)
+            self._settlements.append(Remove(source.number, locks, Guard.SCHEDULED))
 
     async def _decide(
         self,
@@ -219,11 +241,16 @@ def _destination(queue: ServedQueue) -> Destination:
 def _joined(settlements: Sequence[Operation]) -> list[Operation]:
     """Join the removals of one queue into one operation."""
     operations: list[Operation] = []
-    removals: dict[QueueNumber, list[Lock]] = {}
+    removals: dict[tuple[QueueNumber, Guard], list[Lock]] = {}
     for operation in settlements:
         if isinstance(operation, Remove):
-            removals.setdefault(operation.queue, []).extend(operation.locks)
+            removals.setdefault((operation.queue, operation.guard), []).extend(operation.locks)
         else:
             operations.append(operation)
-    operations += [Remove(queue, locks) for queue, locks in removals.items()]
+    operations += [Remove(queue, locks, guard) for (queue, guard), locks in removals.items()]
     return operations
+
+
+def top_level(queue: ServedQueue) -> ServedQueue:
+    """Return the topic of a subscription; anything else stands for itself."""
+    return queue.topic if isinstance(queue, ServedSubscription) else queue

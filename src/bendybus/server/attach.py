@@ -152,7 +152,7 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
 
     else:
         queue = _queue(address, nodes)
-        node = ManagementNode(queue.sub_queues[address.sub_queue], nodes.clock)
+        node = ManagementNode(queue.sub_queues[address.sub_queue], nodes.clock, nodes.transactions)
 
         async def answer(request: Request) -> tuple[dict[object, object], object]:
             right = right_for(request.text("operation") or "")

@@ -8,6 +8,7 @@ from bendybus.amqp.values import AmqpArray, Int, Symbol, Timestamp
 from bendybus.broker.browse import browse
 from bendybus.broker.clock import Clock
 from bendybus.broker.deferred import receive_deferred
+from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import ReceiveMode, check_status_for_receive
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import renew, settle
@@ -18,22 +19,18 @@ from bendybus.model.errors import (
     BusError,
     NotImplementedYet,
 )
-from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 from bendybus.server.management_deleting import delete_messages
 from bendybus.server.management_scheduling import cancel_scheduled, schedule_messages
-from bendybus.server.outgoing_message import (
-    careful_payload,
-    encode_changes,
-    lock_token,
-)
+from bendybus.server.management_transactions import OUTSIDE_TRANSACTIONS, join_transaction
+from bendybus.server.outgoing_message import careful_payload, lock_token
 from bendybus.server.request_body import (
     Response,
     locks,
     nothing_found,
     number,
     sequences,
+    settlement,
     succeeded,
-    text,
 )
 from bendybus.server.requests import Request
 from bendybus.server.translate import CONDITIONS, description_of
@@ -61,9 +58,12 @@ RECEIVING: Final = frozenset(
 class ManagementNode:
     """Answers management requests for one sub-queue."""
 
-    def __init__(self, sub_queue: ServedSubQueue, clock: Clock) -> None:
+    def __init__(
+        self, sub_queue: ServedSubQueue, clock: Clock, transactions: OpenTransactions
+    ) -> None:
         self._sub_queue = sub_queue
         self._clock = clock
+        self._transactions = transactions
         self._operations: dict[str, Callable[[dict[str, Any]], Awaitable[Response]]] = {
             "peek-message": self._peek,
             "renew-lock": self._renew,
@@ -102,6 +102,10 @@ class ManagementNode:
             raise NotImplementedYet(f"There is no operation '{operation}'.")
         if operation in RECEIVING:
             check_status_for_receive(self._sub_queue)
+        if request.transaction_id is not None and operation not in OUTSIDE_TRANSACTIONS:
+            return await join_transaction(
+                self._transactions, request.transaction_id, self._sub_queue, operation, request.body
+            )
         return await perform(request.body)
 
     async def _peek(self, body: dict[str, Any]) -> Response:
@@ -151,7 +155,7 @@ class ManagementNode:
 
     async def _settle(self, body: dict[str, Any]) -> Response:
         held = locks(body)
-        failures = await settle(self._sub_queue, held, _outcome(body), self._clock)
+        failures = await settle(self._sub_queue, held, settlement(body), self._clock)
         for failure in failures.values():
             raise failure
         return succeeded(), None
@@ -163,25 +167,3 @@ def right_for(operation: str) -> Right:
     if name in ("schedule-message", "cancel-scheduled-message"):
         return Right.SEND
     return Right.MANAGE if name.endswith(("-rule", "-rules")) else Right.LISTEN
-
-
-def _outcome(body: dict[str, Any]) -> Outcome:
-    changes = body.get("properties-to-modify")
-    if changes is not None and not isinstance(changes, dict):
-        raise ArgumentInvalid("properties-to-modify must be a map.")
-    encoded = encode_changes(changes) if changes else None
-    match body.get("disposition-status"):
-        case "completed":
-            return Complete()
-        case "abandoned":
-            return Abandon(encoded)
-        case "unlocked":
-            return Release()
-        case "defered" | "deferred":  # The protocol's own spelling, and the right one.
-            return Defer(encoded)
-        case "suspended":
-            return DeadLetter(
-                text(body, "deadletter-reason"), text(body, "deadletter-description"), encoded
-            )
-        case status:
-            raise ArgumentInvalid(f"disposition-status '{status}' is not known.")

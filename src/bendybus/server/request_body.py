@@ -12,7 +12,8 @@ from bendybus.model.errors import (
     MessageNotFound,
 )
 from bendybus.model.message import Lock
-from bendybus.server.outgoing_message import lock_of_token
+from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
+from bendybus.server.outgoing_message import encode_changes, lock_of_token
 
 LOCK_TOKENS_MAX: Final = 4096
 _NUMBER_MAX: Final = 2**63 - 1
@@ -84,3 +85,26 @@ def text(body: dict[str, Any], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ArgumentInvalid(f"{name} must be a string.")
     return value
+
+
+def settlement(body: dict[str, Any]) -> Outcome:
+    """Return what is to become of the messages that an `update-disposition` names."""
+    changes = body.get("properties-to-modify")
+    if changes is not None and not isinstance(changes, dict):
+        raise ArgumentInvalid("properties-to-modify must be a map.")
+    encoded = encode_changes(changes) if changes else None
+    match body.get("disposition-status"):
+        case "completed":
+            return Complete()
+        case "abandoned":
+            return Abandon(encoded)
+        case "unlocked":
+            return Release()
+        case "defered" | "deferred":  # The protocol's own spelling, and the right one.
+            return Defer(encoded)
+        case "suspended":
+            return DeadLetter(
+                text(body, "deadletter-reason"), text(body, "deadletter-description"), encoded
+            )
+        case status:
+            raise ArgumentInvalid(f"disposition-status '{status}' is not known.")

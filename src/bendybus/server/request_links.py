@@ -70,7 +70,7 @@ class RequestLink:
     async def _answer_one(self, event: TransferReceived) -> None:
         now = self._clock.now()
         try:
-            request = read_request(event.payload)
+            request = read_request(event.payload, event.state)
         except DecodeError as error:
             self._settle(event, rejected(ArgumentInvalid(f"The request: {error}."), now))
             return

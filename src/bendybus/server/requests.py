@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from bendybus.amqp.outcomes import Accepted
+from bendybus.amqp.outcomes import Accepted, TransactionalState
 from bendybus.amqp.sections import (
     SectionCode,
     decode_list,
@@ -32,6 +32,8 @@ class Request:
     reply_to: str | None
     properties: dict[str, object]
     body: object
+    # Of the transaction that it is to be part of.
+    transaction_id: bytes | None = None
 
     def text(self, name: str) -> str | None:
         """Return an application property that is a text."""
@@ -39,7 +41,7 @@ class Request:
         return value if isinstance(value, str) else None
 
 
-def read_request(payload: bytes) -> Request:
+def read_request(payload: bytes, state: object = None) -> Request:
     """Take a request apart. Raises `DecodeError`."""
     fields: list[object] = []
     properties: dict[object, object] = {}
@@ -60,6 +62,7 @@ def read_request(payload: bytes) -> Request:
         reply_to if isinstance(reply_to, str) else None,
         {_name(key): value for key, value in properties.items()},
         body,
+        state.txn_id if isinstance(state, TransactionalState) else None,
     )
 
 
