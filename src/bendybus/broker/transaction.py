@@ -10,6 +10,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.receive import locks_by_source
 from bendybus.broker.schedule import check_scheduled
 from bendybus.broker.send import check_open_for_send, set_expiry
+from bendybus.broker.send_via import address, transferring
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
 from bendybus.broker.served_topic import ServedSubscription
 from bendybus.broker.settle import LOCK_LOST
@@ -22,7 +23,7 @@ from bendybus.model.errors import (
     TransactionRolledBack,
 )
 from bendybus.model.ids import FragmentIndex, Instant, QueueNumber, SubQueue
-from bendybus.model.message import Lock, Marks, Message
+from bendybus.model.message import Lock, Message
 from bendybus.model.operations import Append, Guard, Operation, Remove
 from bendybus.model.outcome import Complete, Outcome
 from bendybus.model.settlement import operations_for
@@ -71,8 +72,7 @@ class Transaction:
         if place == self._scope.home:
             self._sends += messages
         else:
-            for message in messages:
-                message.marks = Marks(destination=queue.name)
+            address(messages, queue)
             self._transfers += messages
         self.buffered_bytes += sum(len(message.content) for message in messages)
 
@@ -198,20 +198,16 @@ class Transaction:
     ) -> list[Operation]:
         """Return what to write. Settlements first: what they free makes room for the sends."""
         operations = _joined(self._settlements)
-        room = queue.fragment_bytes_max
         if self._sends:
             main = queue.main.sources[fragment]
             soonest = set_expiry(queue, self._sends, now)
             if soonest is not None:
                 main.timetable.note(soonest)
             since = queue.duplicates_since(main, now)
-            operations.append(Append(main.number, self._sends, room, since))
+            operations.append(Append(main.number, self._sends, queue.fragment_bytes_max, since))
         if self._transfers:
             outbox = queue.sub_queues[SubQueue.TRANSFER].sources[fragment]
-            for message in self._transfers:
-                if message.time_to_live_ms is not None:
-                    message.expires_at = Instant(now + message.time_to_live_ms)
-            operations.append(Append(outbox.number, self._transfers, room))
+            operations.append(transferring(queue, outbox, self._transfers, now))
         return operations
 
     def _tell(self, queue: ServedQueue, fragment: FragmentIndex, now: Instant) -> None:

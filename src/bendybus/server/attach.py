@@ -35,6 +35,7 @@ from bendybus.server.request_links import RequestLink
 from bendybus.server.requests import Request, ResponseLink
 from bendybus.server.token_node import Access, Grants, TokenNode
 from bendybus.server.translate import amqp_error
+from bendybus.server.via_link import DESTINATION, ViaLink
 
 UNLIMITED: Final = 2**64 - 1
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -86,19 +87,36 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     address = parse_address(target.address)
     if address.is_cbs or address.is_management:
         return _attach_requests(link, address, nodes)
+    queue = _open_for_send(address, nodes)
+    access = Access(Right.SEND, address.resource)
+    destination = (event.attach.properties or {}).get(DESTINATION)
+    if destination is None:
+        _accept_sender(link, queue)
+        return IncomingLink(nodes.outlet, link, queue, nodes.clock, access, nodes.transactions)
+    final = parse_address(destination)
+    to = _open_for_send(final, nodes)
+    _accept_sender(link, to)
+    access = Access(Right.SEND, final.resource, via=address.resource)
+    return ViaLink(nodes.outlet, link, to, nodes.clock, access, nodes.transactions, queue)
+
+
+def _open_for_send(address: Address, nodes: Nodes) -> ServedQueue:
+    """Return what an address names, if the client may send there."""
     queue = _queue(address, nodes)
     nodes.grants.require(Right.SEND, address.resource, nodes.moment())
     if address.sub_queue is not SubQueue.MAIN:
         raise InvalidOperation("Messages cannot be sent to a dead-letter queue.")
     check_open_for_send(queue)
+    return queue
+
+
+def _accept_sender(link: AmqpLink, queue: ServedQueue) -> None:
     link.accept_attach(
         max_message_size=queue.message_bytes_max,
         properties={
             Symbol("com.microsoft:max-message-batch-size"): Ulong(queue.message_bytes_max),
         },
     )
-    access = Access(Right.SEND, address.resource)
-    return IncomingLink(nodes.outlet, link, queue, nodes.clock, access, nodes.transactions)
 
 
 def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:

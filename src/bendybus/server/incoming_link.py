@@ -12,6 +12,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.send import check_one_key, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.transaction import SentVia
 from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet
 from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
@@ -74,8 +75,8 @@ class IncomingLink:
         )
         self._fail_transaction(event.state, error)
         if not event.settled:
-            self._refuse([event.delivery_id], error)
-        self._regrant()
+            self.refuse([event.delivery_id], error)
+        self.regrant()
 
     def work(self) -> None:
         """Store what is in the lane, unless enough is on its way already."""
@@ -93,7 +94,7 @@ class IncomingLink:
             self._outlet.note_stored(sum([len(event.payload) for event in events]))
             self._storing -= 1
             self._unanswered -= len(events)
-            self._regrant()
+            self.regrant()
             self.work()
             self._outlet.flush_soon()
 
@@ -119,7 +120,7 @@ class IncomingLink:
                     run.append((delivery_id, message))
             except BusError as error:
                 if not event.settled:
-                    self._refuse([delivery_id], error)
+                    self.refuse([delivery_id], error)
         groups += self._groups_of(run)
         silent = {event.delivery_id for event in events if event.settled}
         # Begun in this order, which is what keeps it within each fragment. A single group takes
@@ -139,21 +140,29 @@ class IncomingLink:
         try:
             if not isinstance(state, TransactionalState):
                 raise NotImplementedYet("Deliveries cannot be resumed.")
-            self._transactions.send(state.txn_id, self.queue, self._messages_of(event))
+            messages = self.messages_of(event)
+            via = self.sent_via(event)
+            self._transactions.send(state.txn_id, self.queue, messages, via)
         except BusError as error:
             self._fail_transaction(state, error)
             if not event.settled:
-                self._refuse([event.delivery_id], error)
+                self.refuse([event.delivery_id], error)
         else:
             if not event.settled:
                 outcome = TransactionalState(state.txn_id, ACCEPTED)
                 self.link.settle(event.delivery_id, event.delivery_id, outcome)
-        self._regrant()
+        self.regrant()
 
-    def _messages_of(self, event: TransferReceived) -> list[Message]:
+    def messages_of(self, event: TransferReceived) -> list[Message]:
+        """Read the messages of a delivery: one, or those of a batch."""
         if event.message_format == BATCH_FORMAT:
             return self._checked_batch(event.payload)
         return [read_message(event.payload, is_id_wanted=self._is_id_wanted)]
+
+    def sent_via(self, event: TransferReceived) -> SentVia | None:
+        """Say by way of what a delivery goes, if it does not go straight."""
+        del event
+        return None
 
     def _fail_transaction(self, state: object, error: BusError) -> None:
         if isinstance(state, TransactionalState):
@@ -189,7 +198,7 @@ class IncomingLink:
                 refused.update(dict.fromkeys(members, refusal))
         for delivery_id in sorted(ids):
             if delivery_id in refused:
-                self._refuse([delivery_id], refused[delivery_id])
+                self.refuse([delivery_id], refused[delivery_id])
             else:
                 self.link.settle(delivery_id, delivery_id, ACCEPTED)
         self._outlet.flush_soon()
@@ -205,7 +214,7 @@ class IncomingLink:
         try:
             await send(self.queue, messages, fragment, self._clock)
         except BusError as error:
-            self._refuse(ids, error)
+            self.refuse(ids, error)
             return error
         else:
             for first, last in consecutive_ranges(ids):
@@ -219,12 +228,13 @@ class IncomingLink:
         check_one_key(self.queue, batch)
         return batch
 
-    def _refuse(self, ids: Iterable[int], error: BusError) -> None:
+    def refuse(self, ids: Iterable[int], error: BusError) -> None:
+        """Reject deliveries."""
         outcome = rejected(error, self._clock.now())
         for first, last in consecutive_ranges(ids):
             self.link.settle(first, last, outcome)
 
-    def _regrant(self) -> None:
+    def regrant(self) -> None:
         """Renew the credit when half is used, less what we have not answered yet."""
         room = CREDIT - self._unanswered - len(self._lane)
         if self.link.credit <= CREDIT // 2 and room > self.link.credit:

@@ -68,11 +68,15 @@ class Access:
 
     right: Right
     resource: str
+    # Of a link that sends by way of another entity: that one.
+    via: str | None = None
 
     def end(self, grants: Grants, now: datetime) -> AmqpError | None:
         """Return the error to detach the link with, if its token has ended."""
         try:
             grants.require(self.right, self.resource, now)
+            if self.via is not None:
+                grants.require(self.right, self.via, now)
         except Unauthorized as error:
             text = f"ExpiredToken: The token of the link has ended. {error}"
             return AmqpError(UNAUTHORIZED_ACCESS, text, {})
