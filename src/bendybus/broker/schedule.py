@@ -31,7 +31,8 @@ async def schedule(queue: ServedQueue, messages: Sequence[Message], clock: Clock
 
     Those of one fragment are stored together or not at all. Nothing is stored if the store of one
     of them is away. If a fragment refuses nevertheless, what others have taken is taken back, as
-    far as their stores can be reached; but their ids have been seen by then.
+    far as their stores can be reached. Not with duplicate detection: their ids have been seen by
+    then, so if all is scheduled again, it is those that must be there.
     """
     check_open_for_send(queue)
     numbers = [0] * len(messages)
@@ -49,8 +50,9 @@ async def schedule(queue: ServedQueue, messages: Sequence[Message], clock: Clock
                 # One by one, because some may be left out and then have no number.
                 given = await send_numbered(queue, [[each] for each in group], fragment, clock)
         except BusError:
-            with contextlib.suppress(MessageNotFound, StoreUnavailable):
-                await cancel(queue, [number for number in numbers if number], clock)
+            if queue.duplicate_window_ms is None:
+                with contextlib.suppress(MessageNotFound, StoreUnavailable):
+                    await cancel(queue, [number for number in numbers if number], clock)
             raise
         for at, number in zip(places, given, strict=True):
             numbers[at] = number

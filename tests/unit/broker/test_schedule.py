@@ -17,6 +17,7 @@ from bendybus.model.errors import (
     ArgumentOutOfRange,
     EntityDisabled,
     MessageNotFound,
+    QuotaExceeded,
     StoreUnavailable,
 )
 from bendybus.model.ids import FragmentIndex, Instant, SubQueue, fragment_of
@@ -34,6 +35,9 @@ SHORT = Queue(
         dead_lettering_on_message_expiration=True,
     ),
 )
+ONCE = Queue(
+    "once-parts", QueueProperties(requires_duplicate_detection=True, enable_partitioning=True)
+)
 CLOSED = Queue("closed", QueueProperties(status=EntityStatus.SEND_DISABLED))
 
 
@@ -44,7 +48,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[LocalBroker]:
-    async with verbs(tmp_path, clock, [ORDERS, PARTS, SHORT, CLOSED]) as running:
+    async with verbs(tmp_path, clock, [ORDERS, PARTS, SHORT, ONCE, CLOSED]) as running:
         yield running
 
 
@@ -264,8 +268,47 @@ async def test_a_queue_closed_for_sending_schedules_and_cancels_nothing(
         await cancel(queue, [1], clock)
 
 
-@pytest.mark.spec("R2.5")
+@pytest.mark.spec("R1.6")
 async def test_what_other_fragments_have_taken_is_taken_back_when_one_refuses(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    keyed = [later(b"%d" % n, key=str(n)) for n in range(8)]
+    *_, full = group_by_fragment(queue, keyed)
+    await send(queue, [Message(b"x" * 1000)], full, clock)
+    queue.fragment_bytes_max = 1000
+
+    with pytest.raises(QuotaExceeded):
+        await schedule(queue, keyed, clock)
+
+    assert len(await receive_all(queue, clock)) == 1
+    assert (
+        sum([(await each.store.counts(each.number)).messages for each in queue.main.sources]) == 1
+    )
+
+
+@pytest.mark.spec("R1.6")
+async def test_with_duplicate_detection_what_was_taken_stays_for_the_next_try(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("once-parts")
+    wanted = [Message(b"%d" % n, f"id {n}", scheduled_at=Instant(NOON + 1000)) for n in range(8)]
+    *_, full = group_by_fragment(queue, wanted)
+    await send(queue, [Message(b"x" * 1000)], full, clock)
+    room, queue.fragment_bytes_max = queue.fragment_bytes_max, 1000
+    with pytest.raises(QuotaExceeded):
+        await schedule(queue, wanted, clock)
+    queue.fragment_bytes_max = room
+
+    await schedule(queue, wanted, clock)
+
+    clock.advance(1)
+    await broker.sweep.sweep_all()
+    assert await contents(queue, clock) == [*(b"%d" % n for n in range(8)), b"x" * 1000]
+
+
+@pytest.mark.spec("R2.5")
+async def test_nothing_is_scheduled_when_the_store_of_a_fragment_is_away(
     broker: LocalBroker, clock: ManualClock
 ) -> None:
     queue = broker.queue("parts")
