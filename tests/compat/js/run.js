@@ -7,13 +7,21 @@ import { Bus } from "./scenario.js";
 import * as receiving from "./receiving.js";
 import * as refusals from "./refusals.js";
 import * as restarting from "./restarting.js";
+import * as scheduling from "./scheduling.js";
 import * as sending from "./sending.js";
 import * as settling from "./settling.js";
 
 const SIDE_BY_SIDE = 8;
 // Brokers cost more than clients: of scenarios that start their own, few run at a time.
 const OWN_BROKERS_MAX = 2;
-const SCENARIOS = { ...receiving, ...refusals, ...restarting, ...sending, ...settling };
+const SCENARIOS = {
+  ...receiving,
+  ...refusals,
+  ...restarting,
+  ...scheduling,
+  ...sending,
+  ...settling,
+};
 
 async function assertListIsComplete() {
   const list = JSON.parse(await readFile(new URL("scenarios.json", import.meta.url), "utf-8"));

@@ -15,6 +15,7 @@ SUBJECTS: Final = (
     "refusals",
     "restarting",
     "round_trips",
+    "scheduling",
     "sending",
     "settling",
 )

@@ -1,7 +1,5 @@
 """Settling: complete, abandon, dead-letter, on the link, from elsewhere and after it is gone."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
 from azure.servicebus.exceptions import (
@@ -173,13 +171,3 @@ def a_deferred_message_is_had_back_by_its_number_alone(bus: Bus) -> None:
         receiver.complete_message(again)
         with pytest.raises(MessageNotFoundError):
             receiver.receive_deferred_messages(numbers[0])
-
-
-@scenario()
-def what_this_version_does_not_serve_is_refused_as_such(bus: Bus) -> None:
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
-    with (
-        bus.sender() as sender,
-        pytest.raises(ServiceBusError, match="not served by this version"),
-    ):
-        sender.schedule_messages(ServiceBusMessage(b"later"), tomorrow)
