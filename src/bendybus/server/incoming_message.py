@@ -85,9 +85,9 @@ def read_message(payload: bytes, *, is_id_wanted: bool = False) -> Message:
     Its id is left out unless it is wanted: only duplicate detection needs it.
     """
     try:
-        if is_id_wanted:
-            return _read_message(payload, is_id_wanted=True)
-        return _read_plain_message(payload) or _read_message(payload)
+        return _read_plain_message(payload, is_id_wanted=is_id_wanted) or _read_message(
+            payload, is_id_wanted=is_id_wanted
+        )
     except DecodeError as error:
         raise ArgumentInvalid(f"The message cannot be read: {error}.") from error
 
@@ -115,7 +115,7 @@ def id_of(content: bytes) -> str:
     return _text_of_id(decode_value(content, start + at)[0])
 
 
-def _read_plain_message(payload: bytes) -> Message | None:
+def _read_plain_message(payload: bytes, *, is_id_wanted: bool) -> Message | None:
     """Translate a message of the most common shape by offset alone, or return None.
 
     Header or none, properties with nothing but an id, and one body that is binary or a string
@@ -146,7 +146,13 @@ def _read_plain_message(payload: bytes) -> Message | None:
     body_size = int.from_bytes(payload[end + 4 : end + body_head_size], "big")
     if end + body_head_size + body_size != size:
         return None
-    return Message(prefix + payload[at:], "", None, None, time_to_live)
+    message = Message(prefix + payload[at:], "", None, None, time_to_live)
+    if is_id_wanted:
+        try:
+            message.message_id = payload[at + 8 : id_end].decode()
+        except UnicodeDecodeError:
+            return None
+    return message
 
 
 @lru_cache(maxsize=256)

@@ -74,19 +74,27 @@ def _stored(content: bytes, **fields: object) -> StoredMessage:
 # In
 
 
-@given(HEADERS, IDS, st.integers(1, 13), BODIES)
+@given(HEADERS, IDS, st.integers(1, 13), BODIES, st.booleans())
 def test_the_plain_way_in_says_what_the_careful_way_says(
     header: tuple[object, ...] | None,
     message_id: str,
     fields: int,
     body: tuple[SectionCode, object],
+    is_id_wanted: bool,
 ) -> None:
     payload = _encoded(header, message_id, fields) + encode_section(*body)
 
-    plain = _read_plain_message(payload)
+    plain = _read_plain_message(payload, is_id_wanted=is_id_wanted)
 
     assert plain is not None
-    assert plain == _read_message(payload)
+    assert plain == _read_message(payload, is_id_wanted=is_id_wanted)
+
+
+def test_an_id_that_is_no_text_is_refused_where_it_is_wanted() -> None:
+    whole = _encoded(None, "an-id", 1) + encode_section(SectionCode.DATA, b"body")
+    payload = whole.replace(b"an-id", b"\xff\xfe\xfd\xfc\xfb")
+    with pytest.raises(ArgumentInvalid):
+        read_message(payload, is_id_wanted=True)
 
 
 @given(st.binary(max_size=40), st.integers(0, 40))
