@@ -20,6 +20,7 @@ from bendybus.http.app import create_app
 from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
 from bendybus.model.store_status import StoreStatus
+from bendybus.model.transaction import TransactionLimits
 from bendybus.server.incoming_message import id_of
 from bendybus.server.listener import listen
 from bendybus.settings import RunningPorts, Settings
@@ -101,6 +102,9 @@ async def _serving(
         catalog=catalog,
         rules=settings.access_rules,
         clock=clock,
+        transaction_limits=TransactionLimits(
+            settings.transaction_messages, settings.transaction_seconds
+        ),
     )
     try:
         app = create_app(

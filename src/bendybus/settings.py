@@ -14,6 +14,7 @@ from typing import Any, Final
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.errors import KeyRequired, SettingInvalid
 from bendybus.model.namespace import Namespace
+from bendybus.model.transaction import TransactionLimits
 
 DEFAULT_RULE_NAME: Final = "RootManageSharedAccessKey"
 # The literal text that Microsoft's emulator takes for a key. Everyone knows it, so it opens the
@@ -22,8 +23,11 @@ DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
 
 STORES_MAX: Final = 256
 PORT_MAX: Final = 65_535
+TRANSACTION_MESSAGES_MAX: Final = 1000
+TRANSACTION_SECONDS_MAX: Final = 3600
 KEY_LENGTH_MIN: Final = 16
 KEY_FILE_BYTES_MAX: Final = 4096
+_TRANSACTIONS: Final = TransactionLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,8 @@ class Settings:
     host: str = "127.0.0.1"
     amqp_port: int = 5672
     http_port: int = 5300
+    transaction_messages: int = _TRANSACTIONS.messages_max
+    transaction_seconds: int = _TRANSACTIONS.seconds_max
 
     @property
     def is_loopback(self) -> bool:
@@ -68,6 +74,8 @@ class Choices:
     http_port: int | None = None
     key: str | None = field(default=None, repr=False)
     key_file: Path | None = None
+    transaction_messages: int | None = None
+    transaction_seconds: int | None = None
 
 
 def choices_from_environment(environment: Mapping[str, str]) -> Choices:
@@ -96,6 +104,8 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
         http_port=number("BENDYBUS_HTTP_PORT"),
         key=text("BENDYBUS_KEY"),
         key_file=path("BENDYBUS_KEY_FILE"),
+        transaction_messages=number("BENDYBUS_TRANSACTION_MESSAGES"),
+        transaction_seconds=number("BENDYBUS_TRANSACTION_SECONDS"),
     )
 
 
@@ -187,6 +197,18 @@ def _check_bounds(settings: Settings) -> None:
     _check_bound("the number of stores", settings.stores, 1, STORES_MAX)
     _check_bound("the AMQP port", settings.amqp_port, 0, PORT_MAX)
     _check_bound("the HTTP port", settings.http_port, 0, PORT_MAX)
+    _check_bound(
+        "the number of messages in a transaction",
+        settings.transaction_messages,
+        1,
+        TRANSACTION_MESSAGES_MAX,
+    )
+    _check_bound(
+        "the seconds that a transaction may last",
+        settings.transaction_seconds,
+        1,
+        TRANSACTION_SECONDS_MAX,
+    )
     if settings.amqp_port == settings.http_port != 0:
         raise SettingInvalid(f"AMQP and HTTP cannot share port {settings.amqp_port}")
 

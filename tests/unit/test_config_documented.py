@@ -8,6 +8,7 @@ from typer.main import get_command
 
 from bendybus.cli import app
 from bendybus.config_file import load_config
+from bendybus.config_file.load import BROKER_KEYS
 from bendybus.config_file.properties import (
     CORRELATION_KEYS,
     QUEUE_KEYS,
@@ -33,6 +34,11 @@ def test_the_table_of_properties_has_exactly_those_that_are_read(
 @pytest.mark.parametrize("key", CORRELATION_KEYS)
 def test_every_field_of_a_correlation_filter_is_named(key: str) -> None:
     assert f"`{key}`" in PAGE
+
+
+@pytest.mark.parametrize("key", BROKER_KEYS)
+def test_every_setting_of_the_broker_is_in_the_table(key: str) -> None:
+    assert re.search(rf"^\|.*\| `{key}` \|", PAGE, re.MULTILINE)
 
 
 def test_every_option_of_serve_is_in_the_table() -> None:

@@ -55,6 +55,8 @@ def test_every_variable_of_the_environment_is_read() -> None:
             "BENDYBUS_HTTP_PORT": "2",
             "BENDYBUS_KEY": OWN_KEY,
             "BENDYBUS_KEY_FILE": "file",
+            "BENDYBUS_TRANSACTION_MESSAGES": "50",
+            "BENDYBUS_TRANSACTION_SECONDS": "60",
             "PATH": "ignored",
         }
     )
@@ -66,6 +68,8 @@ def test_every_variable_of_the_environment_is_read() -> None:
         http_port=2,
         key=OWN_KEY,
         key_file=Path("file"),
+        transaction_messages=50,
+        transaction_seconds=60,
     )
 
 
@@ -87,6 +91,8 @@ def test_a_variable_that_is_no_number_is_named(text: str) -> None:
         (Choices(amqp_port=65536), "AMQP port must be between 0 and 65535"),
         (Choices(http_port=-1), "HTTP port"),
         (Choices(amqp_port=7, http_port=7), "cannot share port 7"),
+        (Choices(transaction_messages=0), "messages in a transaction must be between 1 and 1000"),
+        (Choices(transaction_seconds=3601), "a transaction may last must be between 1 and 3600"),
         (Choices(key="short"), "BENDYBUS_KEY must have at least 16"),
         (Choices(key="with;semicolon-and-long"), "must not contain"),
         (Choices(key="with space and long enough"), "must not contain"),

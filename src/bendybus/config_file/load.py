@@ -13,6 +13,16 @@ from bendybus.model.errors import ConfigInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.settings import Choices
 
+BROKER_KEYS: Final = (
+    "DataFolder",
+    "Stores",
+    "Host",
+    "AmqpPort",
+    "HttpPort",
+    "KeyFile",
+    "TransactionMessages",
+    "TransactionSeconds",
+)
 _PARSERS: Final = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
 
 
@@ -59,7 +69,7 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
     """Read the settings of the broker; relative paths count from the folder of the file."""
     if value is None:
         return Choices()
-    section = value.section(("DataFolder", "Stores", "Host", "AmqpPort", "HttpPort", "KeyFile"))
+    section = value.section(BROKER_KEYS)
 
     def text(key: str) -> str | None:
         found = section.get(key)
@@ -80,4 +90,6 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
         amqp_port=number("AmqpPort"),
         http_port=number("HttpPort"),
         key_file=path("KeyFile"),
+        transaction_messages=number("TransactionMessages"),
+        transaction_seconds=number("TransactionSeconds"),
     )
