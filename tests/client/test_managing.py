@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bendybus.amqp.sections import SectionCode, encode_section
-from bendybus.amqp.values import AmqpArray, Long, Symbol, Timestamp, Uint
+from bendybus.amqp.values import AmqpArray, Int, Long, Symbol, Timestamp, Uint
 from bendybus.client.errors import (
     ClientError,
     ConnectionLost,
@@ -16,7 +16,7 @@ from bendybus.client.errors import (
     ServerBusy,
     ServerFailed,
 )
-from bendybus.client.managing import ManagedEntity
+from bendybus.client.managing import LAST_MOMENT, DeleteWish, ManagedEntity
 from bendybus.client.message import Message, MessageState, ReceivedMessage
 from bendybus.client.receiving import Receiving
 from bendybus.model.ids import sequence_number
@@ -70,6 +70,38 @@ def test_cancelling_names_numbers_and_reports_one_that_is_not_there() -> None:
         shell.run(entity.cancel([7, 8], LATER))
     numbers = AmqpArray(Long, (Long(7), Long(8)))
     assert broker.requests == [("cancel-scheduled-message", {"sequence-numbers": numbers})]
+
+
+@pytest.mark.parametrize(
+    ("state", "more"),
+    [
+        (MessageState.ACTIVE, {}),
+        (MessageState.SCHEDULED, {"message-state": Int(2)}),
+    ],
+)
+def test_deleting_another_state_than_the_protocol_knows_has_a_name_of_our_own(
+    state: MessageState, more: dict[str, object]
+) -> None:
+    shell, entity = asking(broker := ScriptedBroker())
+    name = "bendybus:delete-messages" if more else "batch-delete-messages"
+    broker.operations[name] = lambda _: (200, {"message-count": Int(7)})
+    wish = DeleteWish.of(state, NOON, NOON)
+    assert shell.run(entity.delete(wish, 10, LATER, "s")) == 7
+    at = Timestamp(int(NOON.timestamp() * 1000))
+    body = {"message-count": Int(10), "enqueued-time-utc": at, "session-id": "s"}
+    assert broker.requests == [(name, body | more)]
+
+
+def test_deleting_nothing_returns_nothing() -> None:
+    shell, entity = asking(broker := ScriptedBroker())
+    broker.operations["batch-delete-messages"] = lambda _: (204, None)
+    wish = DeleteWish.of(MessageState.ACTIVE, None, NOON)
+    assert wish.until == NOON
+    assert shell.run(entity.delete(wish, 10, LATER, None)) == 0
+
+
+def test_all_scheduled_messages_are_meant_when_no_time_is_named() -> None:
+    assert DeleteWish.of(MessageState.SCHEDULED, None, NOON).until == LAST_MOMENT
 
 
 @pytest.mark.parametrize(("is_deleting", "mode"), [(False, 1), (True, 0)])

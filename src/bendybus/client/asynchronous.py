@@ -9,7 +9,7 @@ import math
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Self, TypeVar
 
 from bendybus.client import settlement
@@ -17,8 +17,8 @@ from bendybus.client.async_io import AsyncIo
 from bendybus.client.calls import CLOSE_SECONDS, TIMEOUT_SECONDS, connector_for, listed
 from bendybus.client.connecting import Connector
 from bendybus.client.entity_path import entity_path
-from bendybus.client.managing import ManagedEntity
-from bendybus.client.message import Message, ReceivedMessage
+from bendybus.client.managing import DELETED_PER_CALL_MAX, DeleteWish, ManagedEntity
+from bendybus.client.message import Message, MessageState, ReceivedMessage
 from bendybus.client.receive_mode import ReceiveMode
 from bendybus.client.receiving import Receiving
 from bendybus.client.sending import Sending
@@ -178,6 +178,39 @@ class AsyncReceiver:
     async def peek_merged(self, count: int = 1) -> list[ReceivedMessage]:
         """Look at the oldest messages of all fragments together, by the time they were taken."""
         return await self._caller.run(self.steps.entity.peek_merged(count, self._caller.deadline()))
+
+    async def delete(
+        self,
+        count: int,
+        *,
+        until: datetime | None = None,
+        state: MessageState = MessageState.ACTIVE,
+    ) -> int:
+        """Delete up to 4,000 of the oldest messages, unread; return how many. Locked ones stay.
+
+        `until` is the last time of enqueueing that is meant: if it is not given, the present.
+        """
+        wish = DeleteWish.of(state, until, datetime.now(UTC))
+        return await self._delete(wish, count)
+
+    async def purge(
+        self,
+        *,
+        until: datetime | None = None,
+        state: MessageState = MessageState.ACTIVE,
+    ) -> int:
+        """Delete all that `delete` would, in as many calls as it takes; return how many."""
+        wish = DeleteWish.of(state, until, datetime.now(UTC))
+        total = 0
+        while deleted := await self._delete(wish, DELETED_PER_CALL_MAX):
+            total += deleted
+        return total
+
+    async def _delete(self, wish: DeleteWish, count: int) -> int:
+        steps = self.steps
+        return await self._caller.run(
+            steps.entity.delete(wish, count, self._caller.deadline(), steps.session_id)
+        )
 
     async def close(self) -> None:
         """Give back what was fetched ahead, and detach. What was received stays locked."""

@@ -2,15 +2,15 @@
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
 
 from bendybus.amqp.values import AmqpArray, Int, Long, Timestamp, Uint
 from bendybus.client.connecting import Connector
 from bendybus.client.connection import Connection
-from bendybus.client.encoded_message import moment
+from bendybus.client.encoded_message import instant, moment
 from bendybus.client.errors import ServerFailed
-from bendybus.client.message import Message, ReceivedMessage
+from bendybus.client.message import Message, MessageState, ReceivedMessage
 from bendybus.client.request_pair import Response
 from bendybus.client.requesting import request
 from bendybus.client.settlement import Settlement
@@ -18,11 +18,29 @@ from bendybus.client.steps import Step
 from bendybus.model.ids import COUNTER_BITS, fragment_of
 
 FRAGMENTS_MAX: Final = 1 << 15
+DELETED_PER_CALL_MAX: Final = 4000
+LAST_MOMENT: Final = datetime.max.replace(tzinfo=UTC)
 _SESSIONS_PER_PAGE: Final = 100
 _ALL_SESSIONS: Final = Timestamp(253402300800000)
 """The end of the calendar stands for: every session that has messages."""
 _DELETE: Final = 0
 _LOCK: Final = 1
+
+
+class DeleteWish(NamedTuple):
+    """Which messages to delete: of a state, and enqueued until a time.
+
+    A scheduled message counts as enqueued at the time that it is scheduled for.
+    """
+
+    state: MessageState
+    until: datetime
+
+    @classmethod
+    def of(cls, state: MessageState, until: datetime | None, now: datetime) -> "DeleteWish":
+        """Make a wish; without a time it means those that are there now."""
+        latest = LAST_MOMENT if state is MessageState.SCHEDULED else now
+        return cls(state, until or latest)
 
 
 class ManagedEntity:
@@ -118,6 +136,24 @@ class ManagedEntity:
         body: dict[object, object] = {"sequence-numbers": _numbers(numbers)}
         yield from self._ask("cancel-scheduled-message", body, deadline)
 
+    def delete(
+        self, wish: "DeleteWish", count: int, deadline: float, session_id: str | None
+    ) -> Step[int]:
+        """Delete the oldest messages, unread; return how many. Locked ones stay."""
+        body: dict[object, object] = {
+            "message-count": Int(count),
+            "enqueued-time-utc": instant(wish.until),
+        }
+        if session_id is not None:
+            body["session-id"] = session_id
+        operation = "com.microsoft:batch-delete-messages"
+        if wish.state is not MessageState.ACTIVE:
+            operation = "bendybus:delete-messages"
+            body["message-state"] = Int(wish.state.value)
+        answer = yield from self._ask(operation, body, deadline)
+        deleted = _field(answer, "message-count")
+        return deleted if isinstance(deleted, int) else 0
+
     # Sessions
 
     def renew_session(self, session_id: str, deadline: float) -> Step[datetime]:
@@ -177,7 +213,8 @@ class ManagedEntity:
     def _request(
         self, connection: Connection, operation: str, body: dict[object, object], deadline: float
     ) -> Step[Response]:
-        properties: dict[object, object] = {"operation": f"com.microsoft:{operation}"}
+        name = operation if ":" in operation else f"com.microsoft:{operation}"
+        properties: dict[object, object] = {"operation": name}
         node = connection.management(self.path)
         return (yield from request(connection, node, properties, body, deadline))
 

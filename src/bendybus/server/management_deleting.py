@@ -1,7 +1,8 @@
 """Management requests that delete messages, many at once.
 
-The protocol's operation deletes active messages. Another state can be named by `message-state`,
-with the numbers of `x-opt-message-state`: that is our own addition (docs/deleting.md).
+`batch-delete-messages` of the protocol deletes active messages. `bendybus:delete-messages` is our
+own and deletes those of the state that it names. It has another name because the service passes
+over fields that it does not know: it would delete active messages in place of others.
 """
 
 from typing import Any, Final
@@ -21,21 +22,34 @@ _PURGED_STATES: Final = (MessageState.ACTIVE, MessageState.DEFERRED, MessageStat
 async def delete_messages(
     sub_queue: ServedSubQueue, clock: Clock, body: dict[str, Any]
 ) -> Response:
-    """Delete the oldest messages that were enqueued until a time."""
-    deleted = await purge(sub_queue, _wish(body), clock)
+    """Delete the oldest active messages that were enqueued until a time."""
+    return await _delete(sub_queue, clock, body, MessageState.ACTIVE)
+
+
+async def delete_messages_of_state(
+    sub_queue: ServedSubQueue, clock: Clock, body: dict[str, Any]
+) -> Response:
+    """Delete the oldest messages of a state."""
+    state = number(body, "message-state", -1)
+    if state not in _PURGED_STATES:
+        raise ArgumentOutOfRange("message-state must be 0 (active), 1 (deferred) or 2 (scheduled).")
+    return await _delete(sub_queue, clock, body, MessageState(state))
+
+
+async def _delete(
+    sub_queue: ServedSubQueue, clock: Clock, body: dict[str, Any], state: MessageState
+) -> Response:
+    deleted = await purge(sub_queue, _wish(body, state), clock)
     if not deleted:
         return nothing_found("messages"), {"message-count": Int(0)}
     return succeeded(), {"message-count": Int(deleted)}
 
 
-def _wish(body: dict[str, Any]) -> PurgeWish:
+def _wish(body: dict[str, Any], state: MessageState) -> PurgeWish:
     count = number(body, "message-count", 0)
     if not 1 <= count <= PURGED_MAX:
         raise ArgumentOutOfRange(f"message-count must be between 1 and {PURGED_MAX}.")
     until = body.get("enqueued-time-utc")
     if not isinstance(until, Timestamp):
         raise ArgumentInvalid("enqueued-time-utc must be a timestamp.")
-    state = number(body, "message-state", int(MessageState.ACTIVE))
-    if state not in _PURGED_STATES:
-        raise ArgumentOutOfRange("message-state must be 0 (active), 1 (deferred) or 2 (scheduled).")
-    return PurgeWish(count, Instant(int(until)), MessageState(state), text(body, "session-id"))
+    return PurgeWish(count, Instant(int(until)), state, text(body, "session-id"))

@@ -19,7 +19,7 @@ from bendybus.model.errors import (
     BusError,
     NotImplementedYet,
 )
-from bendybus.server.management_deleting import delete_messages
+from bendybus.server.management_deleting import delete_messages, delete_messages_of_state
 from bendybus.server.management_scheduling import cancel_scheduled, schedule_messages
 from bendybus.server.management_transactions import OUTSIDE_TRANSACTIONS, join_transaction
 from bendybus.server.outgoing_message import careful_payload, lock_token
@@ -48,10 +48,12 @@ NOT_YET_SERVED: Final = frozenset(
     }
 )
 
+# Ours, not the protocol's; see `management_deleting`.
+DELETE_OF_STATE: Final = "bendybus:delete-messages"
 # Those that need an entity that is open for receiving. Settling and renewing do not: what a
 # receiver holds it may finish.
 RECEIVING: Final = frozenset(
-    {"peek-message", "receive-by-sequence-number", "batch-delete-messages"}
+    {"peek-message", "receive-by-sequence-number", "batch-delete-messages", DELETE_OF_STATE}
 )
 
 
@@ -72,6 +74,7 @@ class ManagementNode:
             "schedule-message": partial(schedule_messages, sub_queue, clock),
             "cancel-scheduled-message": partial(cancel_scheduled, sub_queue, clock),
             "batch-delete-messages": partial(delete_messages, sub_queue, clock),
+            DELETE_OF_STATE: partial(delete_messages_of_state, sub_queue, clock),
         }
 
     async def answer(self, request: Request) -> Response:

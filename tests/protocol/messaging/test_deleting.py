@@ -11,6 +11,8 @@ from tests.protocol.messaging.requesting import Answered, Requests, requests_to
 from tests.protocol.messaging.sample_messages import message, see
 from tests.protocol.messaging.serving import Served
 
+THEIRS = "com.microsoft:batch-delete-messages"
+OURS = "bendybus:delete-messages"
 QUEUES = pytest.mark.parametrize("queue", ["orders", "parts"])
 
 
@@ -19,7 +21,8 @@ async def _delete(
 ) -> Answered:
     body = {"message-count": Int(count), "enqueued-time-utc": Timestamp(until)}
     more = {name.replace("_", "-"): value for name, value in fields.items()}
-    return await requests.ask("com.microsoft:batch-delete-messages", body | more)
+    operation = OURS if "message-state" in more else THEIRS
+    return await requests.ask(operation, body | more)
 
 
 async def _send(client: WireClient, queue: str, count: int, **fields: object) -> None:
@@ -92,6 +95,7 @@ async def test_scheduled_messages_are_deleted_by_the_time_they_wait_for(
     requests = await requests_to(client, f"{queue}/$management")
 
     assert (await _delete(requests, until=NOON + 5000)).status == 204
+    assert (await _delete(requests, message_state=Int(0))).status == 204
     early = await _delete(requests, until=NOON + 4999, message_state=Int(2))
     assert early.status == 204
     due = await _delete(requests, until=NOON + 5000, message_state=Int(2))
@@ -137,6 +141,7 @@ async def test_a_named_session_alone_is_deleted(served: Served, queue: str) -> N
         ({"enqueued-time-utc": None}, "com.microsoft:argument-error"),
         ({"message-state": Int(3)}, "com.microsoft:argument-out-of-range"),
         ({"message-state": Int(9)}, "com.microsoft:argument-out-of-range"),
+        ({"message-state": None}, "com.microsoft:argument-error"),
         ({"session-id": Int(9)}, "com.microsoft:argument-error"),
     ],
 )
@@ -148,9 +153,9 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_is_deleted(
     requests = await requests_to(client, "orders/$management")
     good = {"message-count": Int(1), "enqueued-time-utc": Timestamp(NOON)}
 
-    response = await requests.ask(
-        "com.microsoft:batch-delete-messages", good | body if body else {}
-    )
+    operation = OURS if "message-state" in body else THEIRS
+
+    response = await requests.ask(operation, good | body if body else {})
 
     assert response.status == 400
     assert response.properties["errorCondition"] == condition
@@ -162,14 +167,20 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_is_deleted(
 
 @pytest.mark.parametrize("queue", ["no-receives", "off"])
 @pytest.mark.parametrize(
-    "operation", ["peek-message", "receive-by-sequence-number", "batch-delete-messages"]
+    "operation",
+    [
+        "com.microsoft:peek-message",
+        "com.microsoft:receive-by-sequence-number",
+        THEIRS,
+        OURS,
+    ],
 )
 async def test_an_entity_closed_for_receiving_shows_and_deletes_nothing(
     served: Served, queue: str, operation: str
 ) -> None:
     requests = await requests_to(await served.client(), f"{queue}/$management")
 
-    response = await requests.ask(f"com.microsoft:{operation}", {})
+    response = await requests.ask(operation, {})
 
     assert response.status == 400
     assert response.properties["errorCondition"] == "com.microsoft:entity-disabled"
