@@ -236,11 +236,13 @@ class ReleaseSession:
 
 @dataclass(slots=True)
 class EndLapsedSessions:
-    """Free the sessions whose lock has ended and that hold no message any more.
+    """Free the sessions whose lock has ended and that hold no message any more, up to so many.
 
     Answered with how many. Made in one batch with the operations that free those messages, so that
     nobody can accept the session before they are at their place again.
     """
+
+    count_max: int
 
 
 Operation = (

@@ -69,6 +69,14 @@ class SessionRefusal(Enum):
     NONE_WAITS = "no free session has a message"
     IS_LOCKED = "somebody holds it"
     HAS_LAPSED = "its lock has ended, and what it held must be freed first; sweep and ask again"
+    ASK_AGAIN = "many that seemed to have a message had none any more; there may be others"
+
+
+class SessionPage(NamedTuple):
+    """Some ids of sessions, and how many were passed over before the first of them."""
+
+    passed: int
+    ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,8 @@ class MessageStore(Protocol):
     Promises:
 
     1. `apply` writes all operations of a call or none, and they are durable when it returns.
-       (Renewals and `Forget` alone are not synced: like locks, they may be undone by a crash.)
+       (What only renews or ends the lock of a message or session is not synced, nor `Forget`: like
+       locks, they may be undone by a crash.)
     2. A message is under at most one valid lock at any instant.
     3. Time is an argument; a store never reads a clock.
     4. Policy is the caller's; a store checks guards and constraints, it does not judge.
@@ -237,8 +246,8 @@ class MessageStore(Protocol):
 
     def sessions(
         self, queue: QueueNumber, *, changed_since: Instant | None, skip: int, count_max: int
-    ) -> Awaitable[list[str]]:
-        """Return ids of sessions, in order.
+    ) -> Awaitable[SessionPage]:
+        """Return ids of sessions, in order, behind the first `skip` of them.
 
         Those whose state was set after an instant; with None, all that have active messages or a
         state.

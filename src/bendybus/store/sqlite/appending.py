@@ -18,6 +18,7 @@ from bendybus.model.operations import Append
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.database import Database, rows_of_queue
+from bendybus.store.sqlite.session_locks import note_arrivals
 from bendybus.store.sqlite.thinning import new_indexes
 
 
@@ -40,6 +41,8 @@ def append(database: Database, operation: Append, now: Instant) -> int:
     first = rows_of_queue(queue)[0] + counter
     if messages:
         _insert(database, operation, messages, first, now)
+        if queue in database.session_queues:
+            note_arrivals(database, (first, first + len(messages)), now)
     return first - offset
 
 

@@ -67,4 +67,4 @@ def is_synced(operation: Operation) -> bool:
     Locks need not be, nor that a transfer is forgotten: one that is remembered for too long does
     no harm.
     """
-    return not isinstance(operation, Renew | RenewSession | Forget)
+    return not isinstance(operation, Renew | RenewSession | ReleaseSession | Forget)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import apsw
 
+from bendybus.model.entity import Topic
 from bendybus.model.errors import EntityExists, EntityNotFound
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.operations import ForgetSeen
@@ -91,8 +92,13 @@ def put_entity(database: Database, store: int, record: EntityRecord) -> None:
             f"Messaging store {store} holds another entity in place of '{record.name}'."
         ) from None
     topic = None if record.topic is None else record.topic.number
+    requires_session = (
+        not isinstance(record.entity, Topic) and record.entity.properties.requires_session
+    )
     for fragment, sub_queue, number in _queues_here(store, record):
-        database.note_queue(number, topic, record.number, fragment, sub_queue)
+        database.note_queue(
+            number, topic, record.number, fragment, sub_queue, requires_session
+        )
 
 
 def _write_entity(database: Database, store: int, record: EntityRecord) -> None:

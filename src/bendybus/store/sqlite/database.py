@@ -76,6 +76,8 @@ class Database:
         # the one that counts its bytes: its fragment's, or the one of its topic.
         self._fragments: dict[tuple[int, int], int] = {}
         self._mains: dict[int, int] = {}
+        # Those of which messages are received by session; only these keep track of sessions.
+        self.session_queues: set[int] = set()
         connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._note_log)
         for row in self.rows("queues"):
@@ -103,11 +105,19 @@ class Database:
         self.execute("BEGIN IMMEDIATE")
 
     def note_queue(
-        self, number: int, topic: int | None, entity: int, fragment: int, sub_queue: int
+        self,
+        number: int,
+        topic: int | None,
+        entity: int,
+        fragment: int,
+        sub_queue: int,
+        requires_session: object,
     ) -> None:
         """Note that a queue is here. Main ones come before the others, topics before the rest."""
         if sub_queue == SubQueue.MAIN:
             self._fragments[entity, fragment] = number
+            if requires_session:
+                self.session_queues.add(number)
         counting = entity if topic is None else topic
         self._mains[number] = self._fragments[counting, fragment]
         self._offsets[number] = (number << COUNTER_BITS_HERE) - (fragment << COUNTER_BITS)

@@ -29,10 +29,12 @@ from bendybus.store.sqlite.damage import (
 )
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array, rows_of_queue
 from bendybus.store.sqlite.plain_acquire import acquire_plain
+from bendybus.store.sqlite.session_locks import end_of_lock
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
 _DUE: Final = (
     ("due_locks", Guard.LAPSED),
+    ("due_in_sessions", Guard.LAPSED),
     ("due_expiries", Guard.FREE),
     ("due_scheduled", Guard.DUE),
 )
@@ -46,16 +48,32 @@ def acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMe
 
 
 def browse(
-    database: Database, queue: QueueNumber, from_sequence: int, limits: tuple[int, int]
+    database: Database,
+    queue: QueueNumber,
+    from_sequence: int,
+    limits: tuple[int, int],
+    session_id: str | None = None,
 ) -> list[StoredMessage]:
-    """Read messages in order, up to a count and a number of bytes."""
+    """Read messages in order, of all sessions or one, up to a count and a number of bytes."""
     first, end = rows_of_queue(queue)
     first = max(first, from_sequence + database.offset(queue))
     if first >= end:
         return []
-    return despite_damage(
-        database, (first, end), lambda: _browse(database, queue, (first, end), limits)
-    )
+    count_max, bytes_max = limits
+    bindings: tuple[object, ...] = (first, end, count_max)
+    name = "browse"
+    if session_id is not None:
+        name = "browse_session"
+        bindings = (*bindings, queue, session_id)
+
+    def read() -> list[StoredMessage]:
+        # Another round only if all that was found is damaged, and set aside by now.
+        while rows := _cut(_rows(database, name, bindings), bytes_max):
+            if messages := _stored(database, queue, rows):
+                return messages
+        return []
+
+    return despite_damage(database, (first, end), read)
 
 
 def find_locked(
@@ -74,12 +92,15 @@ def find_locked(
     return despite_damage(database, rows_of_queue(queue), read)
 
 
-def acquire_deferred(database: Database, request: AcquireDeferred) -> list[StoredMessage]:
+def acquire_deferred(
+    database: Database, request: AcquireDeferred, now: Instant
+) -> list[StoredMessage]:
     """Lock deferred messages by their sequence numbers."""
+    lock_end = end_of_lock(database, request, now)
     if not request.sequences:
         return []
     ids = ids_array(database.message_ids(request.queue, request.sequences))
-    bindings = (ids, request.locked_until, request.nonce)
+    bindings = (ids, request.locked_until, request.nonce, request.session_id)
 
     def read() -> list[StoredMessage]:
         return _stored(database, request.queue, _rows(database, "find_deferred", bindings))
@@ -87,7 +108,7 @@ def acquire_deferred(database: Database, request: AcquireDeferred) -> list[Store
     messages = despite_damage(database, rows_of_queue(request.queue), read)
     if messages:
         found = database.message_ids(request.queue, [message.sequence for message in messages])
-        database.run("lock_messages", (ids_array(found), request.locked_until, request.nonce))
+        database.run("lock_messages", (ids_array(found), lock_end, request.nonce))
     return messages
 
 
@@ -111,7 +132,7 @@ def due(database: Database, now: Instant, count_max: int) -> list[Due]:
 def next_due(database: Database) -> Instant | None:
     """Return when `due` will find something, if nothing changes until then."""
     row = database.row("next_due")
-    assert row is not None, "a row of three values, always"
+    assert row is not None, "a row of values, always"
     instants = [Instant(each) for each in row if each is not None and each < UNTIL_REOPENED]
     return min(instants, default=None)
 
@@ -125,22 +146,28 @@ def counts(database: Database, queue: QueueNumber) -> QueueCounts:
 
 
 def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
-    plain = acquire_plain(database, request, now)
-    if plain is not None:
-        return plain
+    bindings: tuple[object, ...] = (request.queue, now, request.count_max)
+    if request.session_id is None:
+        plain = acquire_plain(database, request, now)
+        if plain is not None:
+            return plain
+        find = "find_free"
+    else:
+        find = "find_free_in_session"
+        bindings = (*bindings, request.session_id)
+    lock_end = end_of_lock(database, request, now)
     offset = database.offset(request.queue)
-    bindings = (request.queue, now, request.count_max)
     rows: list[Row] = []
     contents: list[bytes] = []
     # Another round only if all that was found is damaged, and set aside by now.
     while not rows:
-        rows = _cut(_rows(database, "find_free", bindings), request.bytes_max)
+        rows = _cut(_rows(database, find, bindings), request.bytes_max)
         if not rows:
             return []
         contents = checked_contents(database, rows)
     locked_until, nonce = request.locked_until, request.nonce
     ids = ids_array([row[ID] for row in rows])
-    database.run("lock_messages", (ids, locked_until, nonce))
+    database.run("lock_messages", (ids, lock_end, nonce))
     return [
         StoredMessage(
             row[ID] - offset,
@@ -158,17 +185,6 @@ def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredM
         )
         for row, content in zip(rows, contents, strict=True)
     ]
-
-
-def _browse(
-    database: Database, queue: QueueNumber, within: tuple[int, int], limits: tuple[int, int]
-) -> list[StoredMessage]:
-    count_max, bytes_max = limits
-    # Another round only if all that was found is damaged, and set aside by now.
-    while rows := _cut(_rows(database, "browse", (*within, count_max)), bytes_max):
-        if messages := _stored(database, queue, rows):
-            return messages
-    return []
 
 
 def _due(database: Database, now: Instant, count_max: int) -> list[Due]:

@@ -3,6 +3,7 @@
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Activate, Guard
 from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.session_locks import note_arrivals
 from bendybus.store.sqlite.settling import find_guarded
 
 
@@ -14,6 +15,9 @@ def activate(database: Database, operation: Activate, now: Instant) -> list[int]
         reserved = database.row("reserve_numbers", (queue, len(found.ids)))
         assert reserved is not None, "its offset is known, so the queue is here"
         ids = ids_array(found.ids)
-        database.run("activate_messages", (rows_of_queue(queue)[0] + reserved[0], ids))
+        first = rows_of_queue(queue)[0] + reserved[0]
+        database.run("activate_messages", (first, ids))
         database.run("remove_messages", (ids,))
+        if queue in database.session_queues:
+            note_arrivals(database, (first, first + len(found.ids)), now)
     return found.lost

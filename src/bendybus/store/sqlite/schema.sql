@@ -68,8 +68,9 @@ CREATE TABLE shared_body (
 );
 
 -- Sessions that have or had messages, have a state, or are locked. A message locked within a
--- session has the session's nonce and, as its `locked_until`, a time that never comes: how long it
--- is held is written here alone, so renewing a session changes one row.
+-- session has the session's nonce and, as its `locked_until`, a time that never comes, made of the
+-- nonce: how long it is held is written here alone, so renewing a session changes one row, and what
+-- it holds is found by `message_locked`.
 CREATE TABLE session (
     queue         INTEGER NOT NULL,
     session_id    TEXT NOT NULL,
@@ -108,6 +109,8 @@ CREATE INDEX message_expiring ON message (expires_at)
 -- A scheduled message counts as enqueued at the time that it is scheduled for.
 CREATE INDEX message_scheduled ON message (enqueued_at) WHERE state = 2;
 CREATE INDEX message_session ON message (queue, session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX message_session_free ON message (queue, session_id)
+    WHERE session_id IS NOT NULL AND state = 0 AND locked_until IS NULL;
 CREATE INDEX session_waiting ON session (queue, waiting_since)
     WHERE is_ready = 1 AND nonce IS NULL;
 CREATE INDEX session_locked ON session (locked_until) WHERE locked_until IS NOT NULL;

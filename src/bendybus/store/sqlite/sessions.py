@@ -1,62 +1,142 @@
-"""Sessions: locks on them, their states, which there are."""
+"""Sessions: locks on them, their states, which there are.
 
+Whether a session has a free message is kept as a hint in its row (`is_ready`). It is set when
+messages arrive and when a lock ends, and looked up again before a session is given out as the next:
+messages expire and are purged without a look at their session.
+"""
+
+import json
+from typing import Final
+from zlib import crc32
+
+from bendybus.model.errors import MessageDamaged
 from bendybus.model.ids import Instant, QueueNumber
-from bendybus.model.message import StoredMessage
 from bendybus.model.operations import (
     EndLapsedSessions,
     ReleaseSession,
     RenewSession,
     SetSessionState,
 )
-from bendybus.store.port import AcceptSession, SessionRefusal
+from bendybus.store.checksum import CHECKSUM_SIZE, is_intact, sealed
+from bendybus.store.port import AcceptSession, SessionPage, SessionRefusal
 from bendybus.store.sqlite.database import Database
+from bendybus.store.sqlite.session_locks import check_held, mark_of
 
-
-def renew(database: Database, operation: RenewSession, now: Instant) -> int:
-    """Let a session's lock last longer."""
-    raise NotImplementedError
-
-
-def set_state(database: Database, operation: SetSessionState, now: Instant) -> int:
-    """Replace a session's state."""
-    raise NotImplementedError
-
-
-def release(database: Database, operation: ReleaseSession, now: Instant) -> int:
-    """End a session's lock."""
-    raise NotImplementedError
-
-
-def end_lapsed(database: Database, operation: EndLapsedSessions, now: Instant) -> int:
-    """Free the sessions whose lock has ended and that hold no message."""
-    raise NotImplementedError
+# Of sessions that seem to wait so many are looked at in one call: mostly the first one does.
+LOOKED_AT_FIRST: Final = 1
+LOOKED_AT_MAX: Final = 200
 
 
 def accept(database: Database, request: AcceptSession, now: Instant) -> str | SessionRefusal:
     """Lock a session."""
-    raise NotImplementedError
+    database.offset(request.queue)
+    if request.session_id is None:
+        return _accept_next(database, request, now)
+    key = (request.queue, request.session_id)
+    if database.row("accept_named_session", (*key, request.locked_until, request.nonce, now)):
+        return request.session_id
+    found = database.row("session_locked_until", key)
+    assert found is not None, "it would have been made"
+    return SessionRefusal.IS_LOCKED if found[0] > now else SessionRefusal.HAS_LAPSED
+
+
+def _accept_next(database: Database, request: AcceptSession, now: Instant) -> str | SessionRefusal:
+    queue = request.queue
+    for count_max in (LOOKED_AT_FIRST, LOOKED_AT_MAX):
+        found = database.row("find_waiting_sessions", (queue, now, count_max))
+        assert found is not None, "an aggregate always has one row"
+        idle: list[str] = []
+        for session_id, has_message in json.loads(found[0]):
+            if has_message:
+                _forget_idle(database, queue, idle)
+                key = (queue, session_id)
+                database.run("lock_session", (*key, request.locked_until, request.nonce))
+                return str(session_id)
+            idle.append(session_id)
+        _forget_idle(database, queue, idle)
+        if len(idle) < count_max:
+            return SessionRefusal.NONE_WAITS
+    return SessionRefusal.ASK_AGAIN
+
+
+def _forget_idle(database: Database, queue: QueueNumber, session_ids: list[str]) -> None:
+    if session_ids:
+        bindings = (queue, json.dumps(session_ids))
+        database.run("note_idle_sessions", bindings)
+        database.run("forget_idle_sessions", bindings)
+
+
+def renew(database: Database, operation: RenewSession, now: Instant) -> int:
+    """Let a session's lock last longer."""
+    database.offset(operation.queue)
+    key = (operation.queue, operation.session_id, operation.nonce, now)
+    return int(database.row("renew_session", (*key, operation.locked_until)) is not None)
+
+
+def set_state(database: Database, operation: SetSessionState, now: Instant) -> int:
+    """Replace a session's state."""
+    database.offset(operation.queue)
+    key = (operation.queue, operation.session_id, operation.nonce, now)
+    content = operation.state
+    if content is not None:
+        [content] = sealed([content], [_seed(operation.queue, operation.session_id)])
+    return int(database.row("set_session_state", (*key, content)) is not None)
+
+
+def release(database: Database, operation: ReleaseSession, now: Instant) -> int:
+    """End a session's lock. One that has ended by itself is left to the sweep, which counts."""
+    queue, session_id, nonce = operation.queue, operation.session_id, operation.nonce
+    database.offset(queue)
+    if database.row("find_held_session", (queue, session_id, nonce, now)) is None:
+        return 0
+    database.run("free_messages_of_session", (mark_of(nonce), nonce))
+    _end(database, json.dumps([(queue, session_id)]), now)
+    return 1
+
+
+def end_lapsed(database: Database, operation: EndLapsedSessions, now: Instant) -> int:
+    """Free the sessions whose lock has ended and that hold no message."""
+    found = database.row("find_lapsed_sessions", (now, operation.count_max))
+    assert found is not None, "an aggregate always has one row"
+    count = len(json.loads(found[0]))
+    if count:
+        _end(database, found[0], now)
+    return count
+
+
+def _end(database: Database, keys: str, now: Instant) -> None:
+    """Make sessions free: at the end of the row if they have messages, gone if they are empty."""
+    database.run("end_sessions", (keys, now))
+    database.run("forget_ended_sessions", (keys,))
 
 
 def state(
     database: Database, queue: QueueNumber, session_id: str, nonce: int, now: Instant
 ) -> bytes | None:
-    """Return a session's state."""
-    raise NotImplementedError
+    """Return a session's state. Raises `SessionLockLost`, and `MessageDamaged`."""
+    check_held(database, queue, session_id, nonce, now)
+    found = database.row("session_state", (queue, session_id, nonce, now))
+    content: bytes | None = found[0] if found else None
+    if content is None:
+        return None
+    if not is_intact(content, _seed(queue, session_id)):
+        raise MessageDamaged(f"The state of session '{session_id}' was damaged on disk.")
+    return content[:-CHECKSUM_SIZE]
 
 
 def ids(
     database: Database, queue: QueueNumber, changed_since: Instant | None, limits: tuple[int, int]
-) -> list[str]:
+) -> SessionPage:
     """Return ids of sessions."""
-    raise NotImplementedError
+    database.offset(queue)
+    if changed_since is None:
+        found = database.row("list_sessions", (queue, *limits))
+    else:
+        found = database.row("list_changed_sessions", (queue, *limits, changed_since))
+    assert found is not None, "an aggregate always has one row"
+    return SessionPage(found[1], json.loads(found[0]))
 
 
-def browse(
-    database: Database,
-    queue: QueueNumber,
-    session_id: str,
-    from_sequence: int,
-    limits: tuple[int, int],
-) -> list[StoredMessage]:
-    """Read messages of a session in order."""
-    raise NotImplementedError
+def _seed(queue: QueueNumber, session_id: str) -> int:
+    """Return the seed of a state's checksum: one that stands in another's row fails as well."""
+    return crc32(session_id.encode("utf-8", "surrogatepass"), queue)

@@ -19,6 +19,7 @@ from bendybus.store.port import (
     EntityRecord,
     NumbersGiven,
     QueueCounts,
+    SessionPage,
     SessionRefusal,
 )
 from bendybus.store.sqlite import applying, catalog, reading, sessions, transfers
@@ -80,8 +81,9 @@ class SqliteStore:
         self, request: AcquireDeferred, *, now: Instant
     ) -> "asyncio.Future[list[StoredMessage]]":
         """Lock deferred messages by their sequence numbers."""
-        del now  # A deferred message does not expire.
-        return self._lane.submit(lambda db: reading.acquire_deferred(db, request), is_synced=False)
+        return self._lane.submit(
+            lambda db: reading.acquire_deferred(db, request, now), is_synced=False
+        )
 
     def find_locked(
         self, queue: QueueNumber, locks: Sequence[Lock], *, now: Instant
@@ -102,13 +104,9 @@ class SqliteStore:
     ) -> "asyncio.Future[list[StoredMessage]]":
         """Read messages in order without touching them."""
         limits = count_max, bytes_max
-        if session_id is not None:
-            return self._lane.submit(
-                lambda db: sessions.browse(db, queue, session_id, from_sequence, limits),
-                is_synced=False,
-            )
         return self._lane.submit(
-            lambda db: reading.browse(db, queue, from_sequence, limits), is_synced=False
+            lambda db: reading.browse(db, queue, from_sequence, limits, session_id),
+            is_synced=False,
         )
 
     def find(
@@ -133,7 +131,7 @@ class SqliteStore:
 
     def sessions(
         self, queue: QueueNumber, *, changed_since: Instant | None, skip: int, count_max: int
-    ) -> "asyncio.Future[list[str]]":
+    ) -> "asyncio.Future[SessionPage]":
         """Return ids of sessions."""
         limits = skip, count_max
         return self._lane.submit(

@@ -15,7 +15,7 @@ SELECT ?1, ?2, ?3, ?4
 SELECT number, name, kind, topic, version, properties, places, is_removed FROM entity ORDER BY number;
 
 -- name: queues
-SELECT q.number, e.topic, q.entity, q.fragment, q.sub_queue
+SELECT q.number, e.topic, q.entity, q.fragment, q.sub_queue, e.properties ->> 'requires_session'
   FROM queue q LEFT JOIN entity e ON e.number = q.entity ORDER BY q.number;
 
 -- name: numbers_given

@@ -61,7 +61,9 @@ SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size,
            state, ?2, ?3))
-  FROM message WHERE id IN carray(?1) AND state = 1 AND locked_until IS NULL;
+  FROM message
+ WHERE id IN carray(?1) AND state = 1 AND locked_until IS NULL
+   AND (?4 IS NULL OR session_id = ?4);
 
 -- name: set_aside_damaged
 UPDATE message SET state = 9, locked_until = NULL, nonce = NULL WHERE id IN carray(?1);
@@ -72,7 +74,18 @@ SELECT count(*), total(size), json_group_array(id),
   FROM message
  WHERE id IN carray(?1)
    AND CASE ?2 WHEN 'HELD' THEN nonce = ?3 AND locked_until > ?4
-               WHEN 'LAPSED' THEN nonce = ?3 AND locked_until <= ?4
+                    -- Locked within a session: as long as that is held.
+                    AND (locked_until < 0x4000000000000000
+                         OR EXISTS (SELECT 1 FROM session s
+                                     WHERE s.queue = message.queue
+                                       AND s.session_id = message.session_id
+                                       AND s.nonce = ?3 AND s.locked_until > ?4))
+               WHEN 'LAPSED' THEN nonce = ?3
+                    AND (locked_until <= ?4
+                         OR EXISTS (SELECT 1 FROM session s
+                                     WHERE s.queue = message.queue
+                                       AND s.session_id = message.session_id
+                                       AND s.nonce = ?3 AND s.locked_until <= ?4))
                WHEN 'SCHEDULED' THEN state = 2 AND enqueued_at > ?4
                WHEN 'DUE' THEN state = 2 AND enqueued_at <= ?4
                ELSE locked_until IS NULL AND expires_at <= ?4 AND state <> 9 END;
@@ -97,7 +110,8 @@ UPDATE message SET locked_until = NULL, nonce = NULL, delivery_count = delivery_
  WHERE id IN carray(?1);
 
 -- name: renew_messages
-UPDATE message SET locked_until = ?2 WHERE id IN carray(?1);
+UPDATE message SET locked_until = ?2
+ WHERE id IN carray(?1) AND locked_until < 0x4000000000000000;
 
 -- name: rewrite_marks
 UPDATE message SET marks = ?2 WHERE id = ?1;
@@ -117,15 +131,29 @@ UPDATE message
 SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size,
-           state, locked_until, nonce))
-  FROM message WHERE id IN carray(?1) AND locked_until > ?2;
+           state, CASE WHEN locked_until < 0x4000000000000000 THEN locked_until
+                       ELSE (SELECT s.locked_until FROM session s
+                              WHERE s.queue = message.queue AND s.session_id = message.session_id
+                                AND s.nonce = message.nonce) END,
+           nonce))
+  FROM message
+ WHERE id IN carray(?1) AND locked_until > ?2
+   AND (locked_until < 0x4000000000000000
+        OR EXISTS (SELECT 1 FROM session s
+                    WHERE s.queue = message.queue AND s.session_id = message.session_id
+                      AND s.nonce = message.nonce AND s.locked_until > ?2));
 
 -- name: browse
 SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size,
-           state, locked_until, nonce))
-  FROM (SELECT * FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9 ORDER BY id LIMIT ?3);
+           state, CASE WHEN locked_until < 0x4000000000000000 THEN locked_until
+                       ELSE (SELECT s.locked_until FROM session s
+                              WHERE s.queue = found.queue AND s.session_id = found.session_id
+                                AND s.nonce = found.nonce) END,
+           nonce))
+  FROM (SELECT * FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9
+         ORDER BY id LIMIT ?3) AS found;
 
 -- name: ids_from
 SELECT json_group_array(id)
@@ -144,6 +172,8 @@ SELECT json_group_array(json_array(expires_at, id, 0, delivery_count, marks))
 
 -- name: next_due
 SELECT (SELECT min(locked_until) FROM message INDEXED BY message_locked
+         WHERE locked_until < 0x4000000000000000),
+       (SELECT min(locked_until) FROM session INDEXED BY session_locked
          WHERE locked_until IS NOT NULL),
        (SELECT min(expires_at) FROM message INDEXED BY message_expiring
          WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0),
@@ -156,8 +186,12 @@ SELECT message_count, message_bytes FROM queue WHERE number = ?1;
 SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size,
-           state, locked_until, nonce))
-  FROM (SELECT * FROM message WHERE id IN carray(?1) AND state <> 9 ORDER BY id);
+           state, CASE WHEN locked_until < 0x4000000000000000 THEN locked_until
+                       ELSE (SELECT s.locked_until FROM session s
+                              WHERE s.queue = found.queue AND s.session_id = found.session_id
+                                AND s.nonce = found.nonce) END,
+           nonce))
+  FROM (SELECT * FROM message WHERE id IN carray(?1) AND state <> 9 ORDER BY id) AS found;
 
 -- name: make_indexes_anew
 REINDEX message;
