@@ -181,7 +181,7 @@ class AnyHistory(QueueWorld):
             self.waiter = self.run(self.join())
 
     async def join(self) -> "asyncio.Future[None]":
-        return Receiver(self.queue.main, ReceiveMode.PEEK_LOCK, self.clock).wait()
+        return Receiver(self.queue.main, ReceiveMode.PEEK_LOCK, self.clock).waiting.join()
 
     # Time, stores, restarts
 

@@ -36,7 +36,7 @@ async def test_a_lock_that_ends_wakes_who_waits(broker: LocalBroker) -> None:
     await send(queue, [Message(b"one")], FIRST, clock)
     assert await receiver_of(broker).receive(1)
     assert await receiver_of(broker).receive(1) == []
-    hint = receiver_of(broker).wait()
+    hint = receiver_of(broker).waiting.join()
     await broker.sweep.sweep_all()
     assert not hint.done()
     clock.advance(5)
@@ -53,7 +53,7 @@ async def test_a_store_that_comes_back_wakes_who_waits(
     await send(broker.queue("queue"), [Message(b"one")], FIRST, broker.clock)
     await store.take_offline("a drill")
     assert await receiver_of(broker).receive(1) == []
-    hint = receiver_of(broker).wait()
+    hint = receiver_of(broker).waiting.join()
     if is_swept_meanwhile:
         await broker.sweep.sweep_all()
     await store.bring_online()
@@ -64,7 +64,7 @@ async def test_a_store_that_comes_back_wakes_who_waits(
 @pytest.mark.spec("R3.4")
 async def test_a_receiver_that_leaves_passes_its_wake_on(broker: LocalBroker) -> None:
     leaving, staying = receiver_of(broker), receiver_of(broker)
-    first, second = leaving.wait(), staying.wait()
+    first, second = leaving.waiting.join(), staying.waiting.join()
     await send(broker.queue("queue"), [Message(b"one")], FIRST, broker.clock)
     assert (first.done(), second.done()) == (True, False)
     broker.queue("queue").main.waiting.leave(first)

@@ -22,6 +22,10 @@ class Catalog:
         self.namespace = namespace
         # For each store: which sub-queue of which entity a queue number of it means.
         self.places: list[dict[QueueNumber, tuple[ServedSubQueue, Source]]] = [{} for _ in stores]
+        # Of these, those whose messages are received by session.
+        self.session_places: list[dict[QueueNumber, tuple[ServedSubQueue, Source]]] = [
+            {} for _ in stores
+        ]
         self.timetables = [Timetable() for _ in stores]
         self.departures = Departures()
         self._records: dict[EntityNumber, EntityRecord] = {}
@@ -183,6 +187,8 @@ class Catalog:
                 if sub_queue is SubQueue.MAIN and served.duplicate_window_ms is not None:
                     source.timetable.note_history(number, Instant(0))
                 self.places[place.store][number] = served.sub_queues[sub_queue], source
+                if served.sub_queues[sub_queue].has_sessions:
+                    self.session_places[place.store][number] = served.main, source
         for each in served.sub_queues.values():
             each.depart_by(self.departures)
         self._queues[name_key(record.name)] = served
@@ -194,6 +200,7 @@ class Catalog:
         for place in record.places:
             for sub_queue in SubQueue:
                 del self.places[place.store][place.queue(sub_queue)]
+            self.session_places[place.store].pop(place.queue(SubQueue.MAIN), None)
 
     def _served(self, record: EntityRecord) -> ServedQueue:
         match record.entity:

@@ -8,12 +8,7 @@ from typing import Final
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedSubQueue, Source
-from bendybus.model.errors import (
-    BusError,
-    EntityDisabled,
-    InvalidOperation,
-    NotImplementedYet,
-)
+from bendybus.model.errors import BusError, EntityDisabled, InvalidOperation
 from bendybus.model.ids import COUNTER_BITS, Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Operation, Remove, Unlock
@@ -50,15 +45,18 @@ def check_status_for_receive(sub_queue: ServedSubQueue) -> None:
 
 
 def check_open_for_receive(sub_queue: ServedSubQueue) -> None:
-    """Refuse when the entity's status forbids receiving, or it needs what we do not serve."""
+    """Refuse when the entity's status forbids receiving, or its messages come by session."""
     check_status_for_receive(sub_queue)
     properties = sub_queue.queue.properties
     if properties.forward_to is not None and sub_queue.sub_queue is SubQueue.MAIN:
         raise InvalidOperation(
             "Cannot create a message receiver on an entity with auto-forwarding enabled."
         )
-    if properties.requires_session and sub_queue.sub_queue is SubQueue.MAIN:
-        raise NotImplementedYet("Sessions are not served by this version.")
+    if sub_queue.has_sessions:
+        raise InvalidOperation(
+            "It is not possible for an entity that requires sessions to create a non-sessionful"
+            " message receiver."
+        )
 
 
 class Receiver:
@@ -72,6 +70,7 @@ class Receiver:
     def __init__(self, sub_queue: ServedSubQueue, mode: ReceiveMode, clock: Clock) -> None:
         self.sub_queue = sub_queue
         self.mode = mode
+        self.waiting = sub_queue.waiting
         self._clock = clock
         self._cache: deque[StoredMessage] = deque()
         self._asking: dict[Source, asyncio.Future[None]] = {}
@@ -97,10 +96,6 @@ class Receiver:
             if not self._asking:
                 return []
             is_patient = await self._arrived()
-
-    def wait(self) -> "asyncio.Future[None]":
-        """Return a future that ends when a receive may find something; see `Waiting.join`."""
-        return self.sub_queue.waiting.join()
 
     async def close(self) -> None:
         """Give back at once what is cached or still on its way (R3.2)."""
@@ -178,7 +173,7 @@ class Receiver:
         try:
             fresh = await self._fresh(taken)
             if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
-                return await self._removed(fresh)
+                return await removed(self.sub_queue, fresh, self._clock)
         except asyncio.CancelledError:
             # Giving back what is free or gone already does no harm.
             self._cache.extendleft(reversed(taken))
@@ -197,20 +192,6 @@ class Receiver:
         if stale:
             await give_back(self.sub_queue, [each.lock for each in stale], self._clock)
         return [each for each in messages if (each.locked_until or 0) >= least]
-
-    async def _removed(self, messages: list[StoredMessage]) -> list[StoredMessage]:
-        """Remove messages for good before they are handed out; those that could not be are not."""
-        by_source = locks_by_source(self.sub_queue, [message.lock for message in messages])
-        gone: set[int] = set()
-        for source, locks in by_source.items():
-            try:
-                operation: Operation = Remove(source.number, locks)
-                [lost] = await source.store.apply([operation], now=self._clock.now())
-                assert isinstance(lost, list)
-                gone.update(lost)
-            except BusError:
-                gone.update(lock.sequence for lock in locks)
-        return [message for message in messages if message.sequence not in gone]
 
 
 def _run_out(arrival: "asyncio.Future[bool]") -> None:
@@ -235,6 +216,23 @@ def locks_by_source(sub_queue: ServedSubQueue, locks: list[Lock]) -> dict[Source
     }
 
 
+async def removed(
+    sub_queue: ServedSubQueue, messages: list[StoredMessage], clock: Clock
+) -> list[StoredMessage]:
+    """Remove messages for good before they are handed out; those that could not be are not."""
+    by_source = locks_by_source(sub_queue, [message.lock for message in messages])
+    gone: set[int] = set()
+    for source, locks in by_source.items():
+        try:
+            operation: Operation = Remove(source.number, locks)
+            [lost] = await source.store.apply([operation], now=clock.now())
+            assert isinstance(lost, list)
+            gone.update(lost)
+        except BusError:
+            gone.update(lock.sequence for lock in locks)
+    return [message for message in messages if message.sequence not in gone]
+
+
 async def give_back(sub_queue: ServedSubQueue, locks: list[Lock], clock: Clock) -> None:
     """Make messages free again that nobody looked at. A store that is away keeps its locks."""
     for source, held in locks_by_source(sub_queue, locks).items():
@@ -244,4 +242,4 @@ async def give_back(sub_queue: ServedSubQueue, locks: list[Lock], clock: Clock) 
             await source.store.apply([operation], now=now)
         except BusError:
             continue
-        sub_queue.note_returned(source, len(held), now)
+        sub_queue.note_returned(source, held, now)

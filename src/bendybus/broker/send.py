@@ -58,12 +58,18 @@ def check_one_key(queue: ServedQueue, batch: Sequence[Message]) -> None:
 
 
 def check_open_for_send(queue: ServedQueue) -> None:
-    """Refuse when the entity's status forbids sending, or it needs what we do not serve."""
+    """Refuse when the entity's status forbids sending."""
     if not queue.properties.status.allows_send:
         raise EntityDisabled(f"The messaging entity '{queue.name}' is disabled for sending.")
-    if queue.properties.requires_session:
-        raise NotImplementedYet(
-            f"The queue '{queue.name}' requires sessions, which this version does not serve."
+
+
+def check_session_id(message: Message) -> None:
+    """Refuse a message of no session, for an entity whose messages are received by session."""
+    if message.session_id is None:
+        raise InvalidOperation(
+            "The SessionId was not set on a message, and it cannot be sent to the entity. Entities"
+            " that have session support enabled can only receive messages that have the SessionId"
+            " set to a valid value."
         )
 
 
@@ -150,7 +156,6 @@ async def _append(
     ]
     if soonest is not None:
         source.timetable.note(soonest)
-    count = sum(map(len, parts))
     try:
         answers = await source.store.apply(operations, now=now)
     except QuotaExceeded as error:
@@ -162,7 +167,7 @@ async def _append(
         raise queue.unavailable(source) from error
     except asyncio.CancelledError:
         # The lane may still apply it; whoever waits must look.
-        queue.main.note_added(source, count)
+        queue.main.note_arrived(source, parts)
         raise
-    queue.main.note_added(source, count)
+    queue.main.note_arrived(source, parts)
     return [answer for answer in answers if isinstance(answer, int)]

@@ -1,9 +1,11 @@
 """A queue as the broker serves it: its fragments, where they are, whether they hold anything."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bendybus.broker.departures import Departures
+from bendybus.broker.held_sessions import HeldSessions
 from bendybus.broker.waiting import Waiting
 from bendybus.model.entity import QueueProperties
 from bendybus.model.errors import StoreUnavailable
@@ -15,6 +17,8 @@ from bendybus.model.ids import (
     SubQueue,
     fragment_of,
 )
+from bendybus.model.message import Lock, Message
+from bendybus.model.partitioning import fragment_for
 from bendybus.model.settlement import DeliveryPolicy
 from bendybus.store.port import Store
 
@@ -29,12 +33,13 @@ class Timetable:
     A hint like the others: the sweep that finds nothing asks the store and corrects it.
     """
 
-    __slots__ = ("histories", "next_due")
+    __slots__ = ("_sweeps", "histories", "next_due")
 
     def __init__(self) -> None:
         self.next_due = Instant(0)
         # Queues whose duplicate detection knows ids, and when some of them can be forgotten.
         self.histories: dict[QueueNumber, Instant] = {}
+        self._sweeps: list[asyncio.Future[None]] = []
 
     def note(self, instant: Instant) -> None:
         """Note a lock, a time to live or a delay that ends then."""
@@ -45,6 +50,20 @@ class Timetable:
         if queue not in self.histories:
             self.histories[queue] = instant
             self.note(instant)
+
+    def swept(self, now: Instant) -> "asyncio.Future[None]":
+        """Ask for a sweep; return what ends when there was one."""
+        self.note(now)
+        sweep: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sweeps.append(sweep)
+        return sweep
+
+    def note_swept(self) -> None:
+        """Note that all that was due has been dealt with."""
+        sweeps, self._sweeps = self._sweeps, []
+        for sweep in sweeps:
+            if not sweep.done():
+                sweep.set_result(None)
 
 
 class Source:
@@ -80,7 +99,10 @@ class ServedSubQueue:
         self.queue = queue
         self.sub_queue = sub_queue
         self.sources: list[Source] = []
+        # Receivers that wait for messages; where there are sessions, for a session.
         self.waiting = Waiting()
+        self.has_sessions = queue.properties.requires_session and sub_queue is SubQueue.MAIN
+        self.held_sessions = HeldSessions()
         self._next_source = 0
         self._departures: Departures | None = None
 
@@ -107,6 +129,10 @@ class ServedSubQueue:
         fragment = fragment_of(sequence)
         return self.sources[fragment] if fragment < len(self.sources) else None
 
+    def source_of_session(self, session_id: str) -> Source:
+        """Return where a session is (R2.1)."""
+        return self.sources[fragment_for(session_id, len(self.sources))]
+
     def candidates(self) -> Iterator[Source]:
         """Yield the sources worth asking, from a different one each time."""
         count = len(self.sources)
@@ -123,11 +149,32 @@ class ServedSubQueue:
         self.waiting.wake(count)
         if self._departures is not None:
             self._departures.note(source.store, source.number)
+        if self.has_sessions:
+            # Nobody said of which sessions.
+            self.held_sessions.wake_all()
 
-    def note_returned(self, source: Source, count: int, now: Instant) -> None:
+    def note_arrived(self, source: Source, parts: Sequence[Sequence[Message]]) -> None:
+        """Note that messages were sent; wake who holds their session, else who waits for one."""
+        if not self.has_sessions:
+            self.note_added(source, sum(map(len, parts)))
+            return
+        source.additions += 1
+        free = self.held_sessions.wake({each.session_id for part in parts for each in part})
+        self.waiting.wake(free)
+
+    def note_returned(self, source: Source, locks: Sequence[Lock], now: Instant) -> None:
         """Note that messages were given back; their time to live may have ended meanwhile."""
         source.timetable.note(now)
-        self.note_added(source, count)
+        if self.has_sessions:
+            self.held_sessions.wake_holders(locks)
+        else:
+            self.note_added(source, len(locks))
+
+    def note_free_sessions(self, source: Source, count: int, now: Instant) -> None:
+        """Note that sessions can be accepted again; some of their messages may have expired."""
+        source.timetable.note(now)
+        source.additions += 1
+        self.waiting.wake(count)
 
     def policy(self, source: Source) -> DeliveryPolicy:
         """Return what the settlement rules need to know."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bendybus.broker.clock import Clock
 from bendybus.broker.receive import locks_by_source
 from bendybus.broker.served_queue import ServedSubQueue, Source
-from bendybus.model.errors import BusError, MessageLockLost
+from bendybus.model.errors import BusError, InvalidOperation, MessageLockLost, SessionLockLost
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Lock, Marks
 from bendybus.model.operations import Operation, Remove, Renew, Unlock
@@ -46,6 +46,11 @@ async def settle(
 
 async def renew(sub_queue: ServedSubQueue, locks: Sequence[Lock], clock: Clock) -> Instant:
     """Let locks last for the queue's duration from now. Raises `MessageLockLost` if one ended."""
+    if sub_queue.has_sessions:
+        raise InvalidOperation(
+            "A message received from a session is locked as long as its session is. Renew the lock"
+            " of the session."
+        )
     now = clock.now()
     locked_until = Instant(now + sub_queue.queue.lock_duration_ms)
     groups = locks_by_source(sub_queue, list(locks))
@@ -76,12 +81,23 @@ async def _settle_in(
             lost = await _apply_one(source, Remove(source.number, locks), clock)
         elif isinstance(outcome, Release):
             lost = await _apply_one(source, Unlock(source.number, locks, is_counted=False), clock)
-            sub_queue.note_returned(source, len(locks), clock.now())
+            sub_queue.note_returned(source, locks, clock.now())
         else:
             lost = await _decide_and_apply(sub_queue, source, locks, outcome, clock)
     except BusError as error:
         return {lock.sequence: error for lock in locks}
-    return {sequence: MessageLockLost(LOCK_LOST) for sequence in lost}
+    if not lost:
+        return {}
+    nonces = {lock.sequence: lock.nonce for lock in locks}
+    return {sequence: _lock_lost(sub_queue, nonces[sequence], clock) for sequence in lost}
+
+
+def _lock_lost(sub_queue: ServedSubQueue, nonce: int, clock: Clock) -> BusError:
+    """Make the refusal for a lock that is not held: that of the message, or of its session."""
+    held = sub_queue.held_sessions.with_nonce(nonce)
+    if sub_queue.has_sessions and (held is None or held.has_ended(clock.now())):
+        return SessionLockLost.ended()
+    return MessageLockLost(LOCK_LOST)
 
 
 async def _apply_one(source: Source, operation: Operation, clock: Clock) -> list[int]:
@@ -112,7 +128,7 @@ async def _decide_and_apply(
     ]
     now = clock.now()
     answers = await source.store.apply(operations, now=now)
-    sub_queue.note_returned(source, len(locks), now)
+    sub_queue.note_returned(source, locks, now)
     dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
     dead_letters.note_added(dead_letters.sources[source.fragment], len(locks))
     return sorted({sequence for lost in answers if isinstance(lost, list) for sequence in lost})

@@ -11,7 +11,7 @@ from bendybus.broker.duplicates import forget_seen
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
-from bendybus.model.operations import Activate, Operation, Unlock
+from bendybus.model.operations import Activate, EndLapsedSessions, Guard, Operation, Unlock
 from bendybus.model.settlement import operation_for_due
 from bendybus.store.port import Due, Store
 
@@ -34,6 +34,7 @@ class Sweep:
     def __init__(self, catalog: Catalog, clock: Clock) -> None:
         stores = self._stores = catalog.stores
         self._places: Sequence[Places] = catalog.places
+        self._session_places: Sequence[Places] = catalog.session_places
         self._timetables = catalog.timetables
         self._clock = clock
         self._looked_at = [0] * len(stores)
@@ -69,9 +70,12 @@ class Sweep:
             while await sweep_once(store, places, self._clock) == SWEEP_COUNT_MAX:
                 continue
             await forget_seen(store, places, timetable, self._clock)
+            while await end_lapsed_sessions(store, self._session_places[at], self._clock):
+                continue
             next_due = await store.next_due()
             if next_due is not None:
                 timetable.note(next_due)
+            timetable.note_swept()
         except BusError as error:
             timetable.note(now)
             _log.warning("sweeping store %d was cut short: %s", at, error)
@@ -89,10 +93,28 @@ async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
     await store.apply(operations, now=now)
     for queue in {due.queue for due in found}:
         sub_queue, source = places[queue]
-        sub_queue.note_added(source, len(found))
+        if not sub_queue.has_sessions or any(due.guard is Guard.DUE for due in found):
+            sub_queue.note_added(source, len(found))
         dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
         dead_letters.note_added(dead_letters.sources[source.fragment], len(found))
     return min(len(found), SWEEP_COUNT_MAX)
+
+
+async def end_lapsed_sessions(store: Store, session_places: Places, clock: Clock) -> bool:
+    """Free sessions whose lock has ended and whose messages are back at their place.
+
+    Says whether there may be more. Which ones they are is not said: whoever waits for a session in
+    this store looks again.
+    """
+    if not session_places:
+        return False
+    now = clock.now()
+    [count] = await store.apply([EndLapsedSessions(SWEEP_COUNT_MAX)], now=now)
+    assert isinstance(count, int)
+    if count:
+        for sub_queue, source in session_places.values():
+            sub_queue.note_free_sessions(source, count, now)
+    return count == SWEEP_COUNT_MAX
 
 
 def _decide(found: Sequence[Due], places: Places) -> list[Operation]:

@@ -213,12 +213,13 @@ class Transaction:
     def _tell(self, queue: ServedQueue, fragment: FragmentIndex, now: Instant) -> None:
         """Wake whoever waits for what the commit has changed."""
         if self._sends:
-            queue.main.note_added(queue.main.sources[fragment], len(self._sends))
+            queue.main.note_arrived(queue.main.sources[fragment], [self._sends])
         if self._transfers:
             outbox = queue.sub_queues[SubQueue.TRANSFER]
             outbox.note_added(outbox.sources[fragment], len(self._transfers))
         for sub_queue, source in self._returned:
-            sub_queue.note_returned(source, len(self._claimed), now)
+            source.timetable.note(now)
+            sub_queue.note_added(source, len(self._claimed))
             dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
             dead_letters.note_added(dead_letters.sources[source.fragment], len(self._claimed))
 

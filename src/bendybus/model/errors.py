@@ -63,6 +63,13 @@ class SessionLockLost(BusError):
 
     code = "session-lock-lost"
 
+    @classmethod
+    def ended(cls) -> "SessionLockLost":
+        """Make the refusal in the service's own words."""
+        return cls(
+            "The session lock has expired on the MessageSession. Accept a new MessageSession."
+        )
+
 
 class SessionCannotBeLocked(BusError):
     """Another receiver holds the session."""

@@ -238,8 +238,8 @@ class ReleaseSession:
 class EndLapsedSessions:
     """Free the sessions whose lock has ended and that hold no message any more, up to so many.
 
-    Answered with how many. Made in one batch with the operations that free those messages, so that
-    nobody can accept the session before they are at their place again.
+    Answered with how many. What they held is freed before, by the rules for messages (`Due`); until
+    then nobody can accept them.
     """
 
     count_max: int

@@ -8,9 +8,10 @@ from bendybus.amqp.events import DispositionReceived
 from bendybus.amqp.outcomes import TransactionalState
 from bendybus.amqp.session import AmqpLink, OutgoingDelivery
 from bendybus.broker.clock import Clock
+from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import ReceiveMode, Receiver, give_back
-from bendybus.broker.served_queue import ServedSubQueue
+from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.settle import settle
 from bendybus.model.errors import BusError
 from bendybus.model.message import StoredMessage
@@ -35,32 +36,36 @@ class OutgoingLink:
         self,
         outlet: Outlet,
         link: AmqpLink,
-        sub_queue: ServedSubQueue,
-        mode: ReceiveMode,
+        receiver: Receiver | SessionReceiver,
         clock: Clock,
         access: Access,
         transactions: OpenTransactions,
     ) -> None:
         self.link = link
         self.access = access
-        self.sub_queue = sub_queue
+        self.sub_queue = receiver.sub_queue
         self._outlet = outlet
         self._clock = clock
         self._transactions = transactions
-        self._mode = mode
-        self._is_settled = mode is ReceiveMode.RECEIVE_AND_DELETE
-        self._receiver = Receiver(sub_queue, mode, clock)
+        self._is_settled = receiver.mode is ReceiveMode.RECEIVE_AND_DELETE
+        self._receiver = receiver
         self._quick = Quick(
-            is_locked=not self._is_settled, is_partitioned=sub_queue.queue.is_partitioned
+            is_locked=not self._is_settled, is_partitioned=self.sub_queue.queue.is_partitioned
         )
         # Taken for this client when its credit went away; they go out before all others.
         self._owed: list[StoredMessage] = []
         self._settlements: list[DispositionReceived] = []
         self._settling = 0
+        self._all_settled: asyncio.Future[None] | None = None
         self._change: asyncio.Future[None] | None = None
         self._hint: asyncio.Future[None] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._on_end)
+
+    @property
+    def session(self) -> HeldSession | None:
+        """The session that the link leads to, if it leads to one."""
+        return self._receiver.held if isinstance(self._receiver, SessionReceiver) else None
 
     def wake(self) -> None:
         """Look again: credit, drain, window or the way out may have changed."""
@@ -86,10 +91,10 @@ class OutgoingLink:
         self._task.cancel()
         await asyncio.wait([self._task])
         self._leave()
-        owed = [message.lock for message in self._owed]
-        self._owed.clear()
-        if owed and not self._is_settled:
-            await give_back(self.sub_queue, owed, self._clock)
+        await self._give_back_owed()
+        if self.session is not None:
+            # The end of its lock would overtake what the client has said of its messages.
+            await self._settled()
         await self._receiver.close()
 
     def _on_end(self, task: "asyncio.Task[None]") -> None:
@@ -105,6 +110,9 @@ class OutgoingLink:
                     self._owed = await self._receiver.receive(count)
                 if self._owed:
                     self._deliver()
+                    if self._owed and self.session is not None:
+                        # Whatever comes back to the session meanwhile must go out before them.
+                        await self._give_back_owed()
                     # Let reads and other links have their turn.
                     await asyncio.sleep(0)
                     continue
@@ -116,7 +124,7 @@ class OutgoingLink:
     async def _wait(self, *, is_hungry: bool) -> None:
         """Sleep until something changes: the link or, if it could take any, the queue."""
         if is_hungry and self._hint is None:
-            self._hint = self._receiver.wait()
+            self._hint = self._receiver.waiting.join()
             self._hint.add_done_callback(self._on_hint)
         self._change = asyncio.get_running_loop().create_future()
         try:
@@ -130,12 +138,12 @@ class OutgoingLink:
             return
         if self._outlet.is_blocked or self.link.sendable() <= 0:
             # Not for us then: somebody else can use it.
-            self.sub_queue.waiting.wake(1)
+            self._receiver.waiting.wake(1)
         self.wake()
 
     def _leave(self) -> None:
         if self._hint is not None:
-            self.sub_queue.waiting.leave(self._hint)
+            self._receiver.waiting.leave(self._hint)
             self._hint = None
 
     def _deliver(self) -> None:
@@ -145,12 +153,29 @@ class OutgoingLink:
         del self._owed[:sent]
         self._outlet.flush_soon()
 
+    async def _give_back_owed(self) -> None:
+        """Free what was taken and not handed out; what is deleted already stays owed."""
+        if self._owed and not self._is_settled:
+            owed = [message.lock for message in self._owed]
+            self._owed.clear()
+            await give_back(self.sub_queue, owed, self._clock)
+
+    async def _settled(self) -> None:
+        """Wait until all that the client has said is done."""
+        while self._settling or self._settlements:
+            if self._all_settled is None:
+                self._all_settled = asyncio.get_running_loop().create_future()
+            await self._all_settled
+
     async def _settle(self, events: list[DispositionReceived]) -> None:
         try:
             await self._settle_all(events)
         finally:
             self._settling -= 1
             self.work()
+            if self._all_settled is not None and not self._settling:
+                self._all_settled.set_result(None)
+                self._all_settled = None
             self._outlet.flush_soon()
 
     async def _settle_all(self, events: list[DispositionReceived]) -> None:

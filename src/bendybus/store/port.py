@@ -163,8 +163,8 @@ class MessageStore(Protocol):
     Promises:
 
     1. `apply` writes all operations of a call or none, and they are durable when it returns.
-       (What only renews or ends the lock of a message or session is not synced, nor `Forget`: like
-       locks, they may be undone by a crash.)
+       (Renewals, the end of a session's lock and `Forget` alone are not synced: like locks, they
+       may be undone by a crash.)
     2. A message is under at most one valid lock at any instant.
     3. Time is an argument; a store never reads a clock.
     4. Policy is the caller's; a store checks guards and constraints, it does not judge.

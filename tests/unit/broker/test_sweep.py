@@ -125,7 +125,7 @@ async def test_a_receiver_that_waits_is_told_of_ended_locks(
     queue = broker.queue("keeping")
     await send_each(queue, clock, 1)
     await receive_all(queue, clock)
-    hint = receiver(queue, clock).wait()
+    hint = receiver(queue, clock).waiting.join()
     clock.advance(LOCK_SECONDS + 1)
 
     await broker.sweep.sweep_all()
@@ -164,7 +164,7 @@ async def test_an_offline_store_is_passed_over(broker: LocalBroker, clock: Manua
 async def test_a_store_that_came_back_between_two_sweeps_wakes_who_waits(
     broker: LocalBroker, clock: ManualClock
 ) -> None:
-    hint = receiver(broker.queue("keeping"), clock).wait()
+    hint = receiver(broker.queue("keeping"), clock).waiting.join()
     await broker.stores[0].take_offline("drill")
     await broker.stores[0].bring_online()
 

@@ -55,6 +55,10 @@ _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]
     EndLapsedSessions: sessions.end_lapsed,
 }
 
+# What may be forgotten in a crash: locks, which then end by themselves, and that a transfer is
+# forgotten, because one that is remembered for too long does no harm.
+_UNSYNCED: Final = (Renew, RenewSession, ReleaseSession, EndLapsedSessions, Forget)
+
 
 def make(database: Database, operation: Operation, now: Instant) -> Answer:
     """Make one operation, inside the lane's transaction, and return its answer."""
@@ -62,9 +66,5 @@ def make(database: Database, operation: Operation, now: Instant) -> Answer:
 
 
 def is_synced(operation: Operation) -> bool:
-    """Say whether the operation must be on disk before it is answered.
-
-    Locks need not be, nor that a transfer is forgotten: one that is remembered for too long does
-    no harm.
-    """
-    return not isinstance(operation, Renew | RenewSession | ReleaseSession | Forget)
+    """Say whether the operation must be on disk before it is answered."""
+    return not isinstance(operation, _UNSYNCED)

@@ -14,10 +14,6 @@ from bendybus.store.sqlite.database import Database
 
 IN_SESSION: Final = 1 << 62
 
-LOCK_LOST: Final = (
-    "The session lock has expired on the MessageSession. Accept a new MessageSession."
-)
-
 
 def mark_of(nonce: int) -> int:
     """Return what messages locked within a session have in place of the end of their lock."""
@@ -38,7 +34,7 @@ def check_held(
     """Raise `SessionLockLost` unless the session is held under this nonce."""
     database.offset(queue)
     if database.row("find_held_session", (queue, session_id, nonce, now)) is None:
-        raise SessionLockLost(LOCK_LOST)
+        raise SessionLockLost.ended()
 
 
 def note_arrivals(database: Database, rows: tuple[int, int], now: Instant) -> None:

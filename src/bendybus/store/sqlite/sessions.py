@@ -9,7 +9,7 @@ import json
 from typing import Final
 from zlib import crc32
 
-from bendybus.model.errors import MessageDamaged
+from bendybus.model.errors import MessageDamaged, SessionLockLost
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.operations import (
     EndLapsedSessions,
@@ -20,7 +20,7 @@ from bendybus.model.operations import (
 from bendybus.store.checksum import CHECKSUM_SIZE, is_intact, sealed
 from bendybus.store.port import AcceptSession, SessionPage, SessionRefusal
 from bendybus.store.sqlite.database import Database
-from bendybus.store.sqlite.session_locks import check_held, mark_of
+from bendybus.store.sqlite.session_locks import mark_of
 
 # Of sessions that seem to wait so many are looked at in one call: mostly the first one does.
 LOOKED_AT_FIRST: Final = 1
@@ -114,9 +114,11 @@ def state(
     database: Database, queue: QueueNumber, session_id: str, nonce: int, now: Instant
 ) -> bytes | None:
     """Return a session's state. Raises `SessionLockLost`, and `MessageDamaged`."""
-    check_held(database, queue, session_id, nonce, now)
+    database.offset(queue)
     found = database.row("session_state", (queue, session_id, nonce, now))
-    content: bytes | None = found[0] if found else None
+    if found is None:
+        raise SessionLockLost.ended()
+    content: bytes | None = found[0]
     if content is None:
         return None
     if not is_intact(content, _seed(queue, session_id)):
