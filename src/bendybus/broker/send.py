@@ -9,7 +9,6 @@ from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import (
     EntityDisabled,
     InvalidOperation,
-    NotImplementedYet,
     QuotaExceeded,
     StoreUnavailable,
 )

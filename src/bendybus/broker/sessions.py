@@ -6,7 +6,7 @@ from typing import Final
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.held_sessions import HeldSession
-from bendybus.broker.receive import NONCE_BITS, RETRY_SECONDS, check_open_for_receive
+from bendybus.broker.receive import NONCE_BITS, RETRY_SECONDS, check_status_for_receive
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import (
     ArgumentOutOfRange,
@@ -40,7 +40,7 @@ async def accept_session(
     Raises `SessionCannotBeLocked` for a named one that somebody holds. Cancelled: none is locked.
     """
     check_sessions(sub_queue)
-    check_open_for_receive(sub_queue)
+    check_status_for_receive(sub_queue)
     if session_id is None:
         return await _accept_next(sub_queue, clock)
     return await _accept_named(sub_queue, session_id, clock)

@@ -1,6 +1,6 @@
 """attach: what a client's link leads to, or why it is refused."""
 
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -11,17 +11,24 @@ from bendybus.amqp.terminus import Coordinator, Source, Target
 from bendybus.amqp.values import Symbol, Ulong
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.open_transactions import OpenTransactions
-from bendybus.broker.receive import ReceiveMode, check_open_for_receive
+from bendybus.broker.receive import (
+    ReceiveMode,
+    Receiver,
+    check_open_for_receive,
+    check_status_for_receive,
+)
 from bendybus.broker.send import check_open_for_send
-from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
+from bendybus.broker.session_receiver import SessionReceiver
+from bendybus.broker.sessions import check_sessions
 from bendybus.model.access import Right
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
     EntityNotFound,
     InvalidOperation,
-    NotImplementedYet,
     Unauthorized,
 )
 from bendybus.model.ids import SubQueue
@@ -33,16 +40,23 @@ from bendybus.server.outgoing_link import OutgoingLink
 from bendybus.server.outlet import Outlet
 from bendybus.server.request_links import RequestLink
 from bendybus.server.requests import Request, ResponseLink
+from bendybus.server.session_attach import (
+    PendingSession,
+    SessionWish,
+    granted_properties,
+    session_wish,
+)
 from bendybus.server.token_node import Access, Grants, TokenNode
 from bendybus.server.translate import amqp_error
 from bendybus.server.via_link import DESTINATION, ViaLink
 
 UNLIMITED: Final = 2**64 - 1
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
-SESSION_FILTER: Final = "com.microsoft:session-filter"
 _SETTLED_BY_SENDER: Final = 1
 
-LinkHandler = IncomingLink | OutgoingLink | RequestLink | ResponseLink | CoordinatorLink
+LinkHandler = (
+    IncomingLink | OutgoingLink | PendingSession | RequestLink | ResponseLink | CoordinatorLink
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,7 @@ class Nodes:
     outlet: Outlet
     grants: Grants
     token_node: TokenNode
-    links: Mapping[AmqpLink, LinkHandler]
+    links: MutableMapping[AmqpLink, LinkHandler]
     transactions: OpenTransactions
     # The entities that the link being attached was found to lead to.
     found: list[ServedQueue] = field(default_factory=list)
@@ -133,26 +147,46 @@ def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
         return ResponseLink(link, address)
     queue = _queue(address, nodes)
     nodes.grants.require(Right.LISTEN, address.resource, nodes.moment())
-    if SESSION_FILTER in (source.filter or {}):
-        raise _session_refusal(queue, address)
     sub_queue = queue.sub_queues[address.sub_queue]
-    check_open_for_receive(sub_queue)
+    access = Access(Right.LISTEN, address.resource)
     is_settled = attach.snd_settle_mode == _SETTLED_BY_SENDER
     mode = ReceiveMode.RECEIVE_AND_DELETE if is_settled else ReceiveMode.PEEK_LOCK
+    wish = session_wish(attach)
+    if wish is not None:
+        return _attach_session(link, sub_queue, wish, mode, access, nodes)
+    check_open_for_receive(sub_queue)
     link.accept_attach(max_message_size=UNLIMITED, properties={})
-    access = Access(Right.LISTEN, address.resource)
-    return OutgoingLink(
-        nodes.outlet, link, sub_queue, mode, nodes.clock, access, nodes.transactions
-    )
+    receiver = Receiver(sub_queue, mode, nodes.clock)
+    return OutgoingLink(nodes.outlet, link, receiver, nodes.clock, access, nodes.transactions)
 
 
-def _session_refusal(queue: ServedQueue, address: Address) -> BusError:
-    if queue.properties.requires_session and address.sub_queue is SubQueue.MAIN:
-        return NotImplementedYet("Sessions are not served by this version.")
-    return InvalidOperation(
-        "A sessionful message receiver cannot be created on an entity that does not require"
-        " sessions."
-    )
+def _attach_session(
+    link: AmqpLink,
+    sub_queue: ServedSubQueue,
+    wish: SessionWish,
+    mode: ReceiveMode,
+    access: Access,
+    nodes: Nodes,
+) -> PendingSession:
+    """The client receives from a session: the Attach is answered when there is one for it."""
+    check_sessions(sub_queue)
+    check_status_for_receive(sub_queue)
+
+    def grant(held: HeldSession | None) -> None:
+        del nodes.links[link]
+        if held is None:
+            return
+        link.accept_attach(
+            source=wish.granted_source(held.session_id),
+            max_message_size=UNLIMITED,
+            properties=granted_properties(held),
+        )
+        receiver = SessionReceiver(sub_queue, held, mode, nodes.clock)
+        nodes.links[link] = OutgoingLink(
+            nodes.outlet, link, receiver, nodes.clock, access, nodes.transactions
+        )
+
+    return PendingSession(nodes.outlet, link, sub_queue, wish, nodes.clock, grant)
 
 
 def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestLink:
@@ -170,7 +204,18 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
 
     else:
         queue = _queue(address, nodes)
-        node = ManagementNode(queue.sub_queues[address.sub_queue], nodes.clock, nodes.transactions)
+        sub_queue = queue.sub_queues[address.sub_queue]
+
+        def find_session(session_id: str) -> HeldSession | None:
+            """Return the session if this connection holds it."""
+            for each in nodes.links.values():
+                if isinstance(each, OutgoingLink) and each.sub_queue is sub_queue:
+                    held = each.session
+                    if held is not None and held.session_id == session_id:
+                        return held
+            return None
+
+        node = ManagementNode(sub_queue, nodes.clock, nodes.transactions, find_session)
 
         async def answer(request: Request) -> tuple[dict[object, object], object]:
             right = right_for(request.text("operation") or "")

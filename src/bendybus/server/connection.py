@@ -36,6 +36,8 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.access import AccessRule
+from bendybus.model.errors import SessionLockLost
+from bendybus.model.ids import Instant
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.attach import LinkHandler, Nodes, attach_link
 from bendybus.server.coordinator_link import CoordinatorLink
@@ -44,7 +46,9 @@ from bendybus.server.outgoing_link import OutgoingLink
 from bendybus.server.outlet import Outlet
 from bendybus.server.request_links import RequestLink
 from bendybus.server.requests import ResponseLink
+from bendybus.server.session_attach import PendingSession
 from bendybus.server.token_node import Grants, TokenNode
+from bendybus.server.translate import amqp_error
 
 # A client that has proved nothing by then is not going to.
 UNPROVEN_SECONDS_MAX: Final = 20
@@ -133,6 +137,7 @@ class ClientConnection(asyncio.Protocol):
             self._amqp.close(AmqpError(UNAUTHORIZED_ACCESS, text, {}))
         else:
             self._detach_unauthorized(now_ms)
+            self._detach_lapsed_sessions(Instant(now_ms))
         self._flush()
 
     def shut_down(self) -> None:
@@ -198,8 +203,7 @@ class ClientConnection(asyncio.Protocol):
             case AttachReceived():
                 self._attach(event)
             case DetachReceived():
-                self._drop_link(event.link)
-                event.link.detach(closed=event.closed)
+                self._detach(event)
             case OversizedTransferReceived():
                 handler = self._links.get(event.link)
                 if isinstance(handler, IncomingLink | CoordinatorLink):
@@ -247,6 +251,21 @@ class ClientConnection(asyncio.Protocol):
             if isinstance(handler, IncomingLink | RequestLink | CoordinatorLink):
                 handler.open()
 
+    def _detach(self, event: DetachReceived) -> None:
+        handler = self._links.get(event.link)
+        if isinstance(handler, OutgoingLink) and handler.session is not None:
+            del self._links[event.link]
+            self.outlet.spawn(self._end_session_link(handler, event))
+        else:
+            self._drop_link(event.link)
+            event.link.detach(closed=event.closed)
+
+    async def _end_session_link(self, handler: OutgoingLink, event: DetachReceived) -> None:
+        """Answer when the session is free: the client may ask for it again at once."""
+        await handler.close()
+        event.link.detach(closed=event.closed)
+        self.outlet.flush_soon()
+
     def _look_again(self, handler: LinkHandler | None) -> None:
         if isinstance(handler, OutgoingLink):
             handler.wake()
@@ -270,6 +289,8 @@ class ClientConnection(asyncio.Protocol):
             self.outlet.spawn(handler.close())
         elif isinstance(handler, CoordinatorLink):
             handler.close()
+        elif isinstance(handler, PendingSession):
+            handler.cancel()
 
     def _detach_unauthorized(self, now_ms: int) -> None:
         """Detach links whose token has ended and was not renewed."""
@@ -280,6 +301,14 @@ class ClientConnection(asyncio.Protocol):
                 if error is not None:
                     self._drop_link(link)
                     link.detach(error)
+
+    def _detach_lapsed_sessions(self, now: Instant) -> None:
+        """Detach links whose session is no longer theirs."""
+        for link, handler in list(self._links.items()):
+            session = handler.session if isinstance(handler, OutgoingLink) else None
+            if session is not None and session.has_ended(now):
+                self._drop_link(link)
+                link.detach(amqp_error(SessionLockLost.ended(), now))
 
     def _flush(self) -> None:
         self.outlet.flush()

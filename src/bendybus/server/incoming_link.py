@@ -10,7 +10,7 @@ from bendybus.amqp.outcomes import TransactionalState
 from bendybus.amqp.session import AmqpLink
 from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
-from bendybus.broker.send import check_one_key, group_by_fragment, send
+from bendybus.broker.send import check_one_key, check_session_id, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import SentVia
 from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet
@@ -104,6 +104,7 @@ class IncomingLink:
         run: list[tuple[int, Message]] = []
         # Deliveries whose messages go to several fragments.
         split: set[int] = set()
+        has_sessions = self.queue.main.has_sessions
         for event in events:
             delivery_id = event.delivery_id
             try:
@@ -117,6 +118,8 @@ class IncomingLink:
                     groups += parts
                 else:
                     message = read_message(event.payload, is_id_wanted=self._is_id_wanted)
+                    if has_sessions:
+                        check_session_id(message)
                     run.append((delivery_id, message))
             except BusError as error:
                 if not event.settled:
@@ -225,6 +228,9 @@ class IncomingLink:
 
     def _checked_batch(self, payload: bytes) -> list[Message]:
         batch = read_batch(payload, is_id_wanted=self._is_id_wanted)
+        if self.queue.main.has_sessions:
+            for message in batch:
+                check_session_id(message)
         check_one_key(self.queue, batch)
         return batch
 

@@ -31,17 +31,15 @@ from bendybus.server.request_body import (
     sequences,
     settlement,
     succeeded,
+    text,
 )
 from bendybus.server.requests import Request
+from bendybus.server.session_requests import FindSession, SessionRequests
 from bendybus.server.translate import CONDITIONS, description_of
 
 # Operations of the protocol that this version does not serve, and the right each will need.
 NOT_YET_SERVED: Final = frozenset(
     {
-        "renew-session-lock",
-        "set-session-state",
-        "get-session-state",
-        "get-message-sessions",
         "add-rule",
         "remove-rule",
         "enumerate-rules",
@@ -61,11 +59,16 @@ class ManagementNode:
     """Answers management requests for one sub-queue."""
 
     def __init__(
-        self, sub_queue: ServedSubQueue, clock: Clock, transactions: OpenTransactions
+        self,
+        sub_queue: ServedSubQueue,
+        clock: Clock,
+        transactions: OpenTransactions,
+        find_session: FindSession,
     ) -> None:
         self._sub_queue = sub_queue
         self._clock = clock
         self._transactions = transactions
+        sessions = self._sessions = SessionRequests(sub_queue, clock, find_session)
         self._operations: dict[str, Callable[[dict[str, Any]], Awaitable[Response]]] = {
             "peek-message": self._peek,
             "renew-lock": self._renew,
@@ -75,6 +78,10 @@ class ManagementNode:
             "cancel-scheduled-message": partial(cancel_scheduled, sub_queue, clock),
             "batch-delete-messages": partial(delete_messages, sub_queue, clock),
             DELETE_OF_STATE: partial(delete_messages_of_state, sub_queue, clock),
+            "renew-session-lock": sessions.renew,
+            "get-session-state": sessions.state,
+            "set-session-state": sessions.set_state,
+            "get-message-sessions": sessions.list,
         }
 
     async def answer(self, request: Request) -> Response:
@@ -116,9 +123,8 @@ class ManagementNode:
         count = number(body, "message-count", 1)
         if count < 1:
             raise ArgumentOutOfRange("message-count must be at least 1.")
-        if body.get("session-id") is not None:
-            raise NotImplementedYet("Sessions are not served by this version.")
-        messages = await browse(self._sub_queue, from_sequence, count)
+        session_id = text(body, "session-id")
+        messages = await browse(self._sub_queue, from_sequence, count, session_id)
         if not messages:
             return nothing_found("messages"), {"messages": []}
         found = [
@@ -146,7 +152,8 @@ class ManagementNode:
             mode = ReceiveMode.RECEIVE_AND_DELETE
         is_locked = mode is ReceiveMode.PEEK_LOCK
         is_partitioned = self._sub_queue.queue.is_partitioned
-        messages = await receive_deferred(self._sub_queue, sequences(body), mode, self._clock)
+        held = self._sessions.held(body) if self._sub_queue.has_sessions else None
+        messages = await receive_deferred(self._sub_queue, sequences(body), mode, self._clock, held)
         found: list[dict[object, object]] = []
         for message in messages:
             payload = careful_payload(message, is_locked=is_locked, is_partitioned=is_partitioned)

@@ -84,7 +84,11 @@ class Quick:
             enqueued_sequence,
         ) = message
         size = content[0]
-        if size == LONG_HEAD or marks is not None or (session_id is not None and self.is_partitioned):
+        if (
+            size == LONG_HEAD
+            or marks is not None
+            or (session_id is not None and self.is_partitioned)
+        ):
             return None
         time_to_live = None if expires_at is None else expires_at - enqueued_at
         head = _quick_head(content[1 : 1 + size], time_to_live)

@@ -48,12 +48,11 @@ class Outlet:
         if data and not self.transport.is_closing():
             self.transport.write(data)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work that ends by itself, or with the connection."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._note_end)
-        return task
 
     def _note_end(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)

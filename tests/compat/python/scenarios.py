@@ -17,6 +17,7 @@ SUBJECTS: Final = (
     "round_trips",
     "scheduling",
     "sending",
+    "sessions",
     "settling",
 )
 

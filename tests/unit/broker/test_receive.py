@@ -9,8 +9,7 @@ import pytest
 from bendybus.broker.receive import ReceiveMode, Receiver, check_open_for_receive
 from bendybus.broker.settle import settle
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
-from bendybus.model.errors import EntityDisabled, NotImplementedYet
-from bendybus.model.ids import SubQueue
+from bendybus.model.errors import EntityDisabled
 from bendybus.model.outcome import Release
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker
@@ -214,24 +213,21 @@ async def test_a_release_makes_the_fragment_worth_asking_again(
 
 
 @pytest.mark.parametrize(
-    ("properties", "sub_queue", "refusal"),
+    ("properties", "refusal"),
     [
-        (QueueProperties(status=EntityStatus.DISABLED), SubQueue.MAIN, EntityDisabled),
-        (QueueProperties(status=EntityStatus.RECEIVE_DISABLED), SubQueue.MAIN, EntityDisabled),
-        (QueueProperties(status=EntityStatus.SEND_DISABLED), SubQueue.MAIN, None),
-        (QueueProperties(requires_session=True), SubQueue.MAIN, NotImplementedYet),
-        (QueueProperties(requires_session=True), SubQueue.DEAD_LETTER, None),
+        (QueueProperties(status=EntityStatus.DISABLED), EntityDisabled),
+        (QueueProperties(status=EntityStatus.RECEIVE_DISABLED), EntityDisabled),
+        (QueueProperties(status=EntityStatus.SEND_DISABLED), None),
     ],
 )
 async def test_the_status_of_a_queue_decides_whether_it_can_be_received_from(
     tmp_path: Path,
     clock: ManualClock,
     properties: QueueProperties,
-    sub_queue: SubQueue,
     refusal: type[Exception] | None,
 ) -> None:
     async with verbs(tmp_path, clock, [Queue("q", properties)]) as broker:
-        served = broker.queue("q").sub_queues[sub_queue]
+        served = broker.queue("q").main
         if refusal is None:
             check_open_for_receive(served)
         else:

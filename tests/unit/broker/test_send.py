@@ -17,7 +17,6 @@ from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import (
     EntityDisabled,
     InvalidOperation,
-    NotImplementedYet,
     QuotaExceeded,
     StoreUnavailable,
 )
@@ -162,7 +161,7 @@ async def test_a_message_lives_for_the_shorter_of_its_own_and_the_queues_time(
         (QueueProperties(status=EntityStatus.DISABLED), EntityDisabled),
         (QueueProperties(status=EntityStatus.SEND_DISABLED), EntityDisabled),
         (QueueProperties(status=EntityStatus.RECEIVE_DISABLED), None),
-        (QueueProperties(requires_session=True), NotImplementedYet),
+        (QueueProperties(requires_session=True), None),
     ],
 )
 async def test_the_status_of_a_queue_decides_whether_it_can_be_sent_to(

@@ -96,9 +96,7 @@ def put_entity(database: Database, store: int, record: EntityRecord) -> None:
         not isinstance(record.entity, Topic) and record.entity.properties.requires_session
     )
     for fragment, sub_queue, number in _queues_here(store, record):
-        database.note_queue(
-            number, topic, record.number, fragment, sub_queue, requires_session
-        )
+        database.note_queue(number, topic, record.number, fragment, sub_queue, requires_session)
 
 
 def _write_entity(database: Database, store: int, record: EntityRecord) -> None:
