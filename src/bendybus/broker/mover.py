@@ -161,7 +161,7 @@ class Mover:
         if not expired:
             return messages
         await self._write([Unlock(self._source.number, expired, is_counted=False)])
-        self._sub_queue.note_returned(self._source, len(expired), now)
+        self._sub_queue.note_returned(self._source, expired, now)
         gone = set(expired)
         return [each for each in messages if each.lock not in gone]
 

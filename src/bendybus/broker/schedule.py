@@ -6,7 +6,12 @@ from typing import Final
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.receive import locks_by_source
-from bendybus.broker.send import check_open_for_send, group_by_fragment, send_numbered
+from bendybus.broker.send import (
+    check_open_for_send,
+    check_session_ids,
+    group_by_fragment,
+    send_numbered,
+)
 from bendybus.broker.served_queue import ServedQueue, Source
 from bendybus.model.errors import (
     ArgumentOutOfRange,
@@ -35,6 +40,7 @@ async def schedule(queue: ServedQueue, messages: Sequence[Message], clock: Clock
     then, so if all is scheduled again, it is those that must be there.
     """
     check_open_for_send(queue)
+    check_session_ids(queue, messages)
     numbers = [0] * len(messages)
     groups = group_by_fragment(queue, messages)
     for fragment in groups:

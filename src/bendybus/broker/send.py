@@ -62,9 +62,9 @@ def check_open_for_send(queue: ServedQueue) -> None:
         raise EntityDisabled(f"The messaging entity '{queue.name}' is disabled for sending.")
 
 
-def check_session_id(message: Message) -> None:
-    """Refuse a message of no session, for an entity whose messages are received by session."""
-    if message.session_id is None:
+def check_session_ids(queue: ServedQueue, messages: Sequence[Message]) -> None:
+    """Refuse a message of no session where messages are received by session."""
+    if queue.main.has_sessions and any(message.session_id is None for message in messages):
         raise InvalidOperation(
             "The SessionId was not set on a message, and it cannot be sent to the entity. Entities"
             " that have session support enabled can only receive messages that have the SessionId"

@@ -10,7 +10,7 @@ from bendybus.amqp.outcomes import TransactionalState
 from bendybus.amqp.session import AmqpLink
 from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
-from bendybus.broker.send import check_one_key, check_session_id, group_by_fragment, send
+from bendybus.broker.send import check_one_key, check_session_ids, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import SentVia
 from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet
@@ -119,7 +119,7 @@ class IncomingLink:
                 else:
                     message = read_message(event.payload, is_id_wanted=self._is_id_wanted)
                     if has_sessions:
-                        check_session_id(message)
+                        check_session_ids(self.queue, [message])
                     run.append((delivery_id, message))
             except BusError as error:
                 if not event.settled:
@@ -228,9 +228,7 @@ class IncomingLink:
 
     def _checked_batch(self, payload: bytes) -> list[Message]:
         batch = read_batch(payload, is_id_wanted=self._is_id_wanted)
-        if self.queue.main.has_sessions:
-            for message in batch:
-                check_session_id(message)
+        check_session_ids(self.queue, batch)
         check_one_key(self.queue, batch)
         return batch
 

@@ -94,7 +94,7 @@ async def test_a_waiting_receiver_is_told_when_the_time_has_come(
     await schedule(queue, [later(b"a")], clock)
     taker = receiver(queue, clock)
     assert await taker.receive(1) == []
-    told = taker.wait()
+    told = taker.waiting.join()
     clock.advance(MINUTE)
 
     await broker.sweep.sweep_all()

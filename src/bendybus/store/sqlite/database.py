@@ -129,6 +129,7 @@ class Database:
         for queue in queues:
             del self._mains[queue]
             del self._offsets[queue]
+            self.session_queues.discard(queue)
 
     @property
     def fragments_held(self) -> int:
