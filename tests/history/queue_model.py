@@ -58,7 +58,7 @@ class Expected:
 
 @dataclass(slots=True)
 class QueueModel:
-    """All messages of one queue or subscription and of its dead-letter queue."""
+    """All messages of one queue or subscription and of its sub-queues."""
 
     name: str
     is_dead_lettered_on_expiry: bool
@@ -181,7 +181,7 @@ class QueueModel:
         for message in lapsed:
             self._count_failure(message)
         for message in expired:
-            if self.is_dead_lettered_on_expiry:
+            if self.is_dead_lettered_on_expiry and message.place is SubQueue.MAIN:
                 self._dead_letter(
                     message, "TTLExpiredException", "The message expired and was dead lettered."
                 )
