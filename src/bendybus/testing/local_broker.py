@@ -1,7 +1,7 @@
 """A broker inside the test's own loop: real stores, real links, virtual time if wanted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +40,15 @@ class LocalBroker:
 
 @asynccontextmanager
 async def local_broker(
-    folder: Path, entities: Sequence[Queue | Topic], clock: Clock, *, stores: int = 16
+    folder: Path,
+    entities: Sequence[Queue | Topic],
+    clock: Clock,
+    *,
+    stores: int = 16,
+    make_store: Callable[[int, Path], SqliteStore] = SqliteStore,
 ) -> AsyncIterator[LocalBroker]:
     """Open the stores in the folder and serve the entities; closing leaves the files."""
-    opened = [SqliteStore(number, folder / f"store-{number:02}.db") for number in range(stores)]
+    opened = [make_store(number, folder / f"store-{number:02}.db") for number in range(stores)]
     for store in opened:
         await store.start()
     try:

@@ -1,0 +1,197 @@
+"""A broker that dies between any two steps of forwarding loses and doubles nothing (R6, D7)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from enum import Enum
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import pytest
+
+from bendybus.broker import mover
+from bendybus.broker.forward import TIDY_AGE_MS
+from bendybus.model.entity import Queue
+from bendybus.model.errors import StoreFailed, StoreUnavailable
+from bendybus.model.ids import Instant
+from bendybus.model.message import StoredMessage
+from bendybus.model.operations import Answer, Operation, Transfer
+from bendybus.store.port import Acquire
+from bendybus.store.sqlite.store import SqliteStore
+from bendybus.testing.clock import ManualClock
+from bendybus.testing.local_broker import LocalBroker, forwarding, local_broker
+from tests.unit.broker.forwarding_queues import (
+    DEADLINE_SECONDS,
+    POLL_SECONDS,
+    everything,
+    holding,
+    numbered,
+    queue,
+    send_messages,
+)
+
+pytestmark = pytest.mark.spec("R6")
+MESSAGES = 6
+STEPS_MIN = 6
+KEYS = ["red", "green", None]
+Result = TypeVar("Result")
+
+
+class Ending(Enum):
+    """What happens at the call at which the fuse blows."""
+
+    BEFORE = "the broker dies before the call"
+    AFTER = "the broker dies before it hears the answer"
+    FAILED = "the store writes, and fails before it can say so"
+
+
+class Fuse:
+    """Counts the calls of all stores that change something, and ends everything at one of them."""
+
+    def __init__(self) -> None:
+        self.calls_left: int | None = None
+        self.ending = Ending.BEFORE
+        self.blown_at: SqliteStore | None = None
+
+    def arm(self, calls: int, ending: Ending) -> None:
+        """Count from now on."""
+        self.calls_left, self.ending = calls, ending
+
+    async def guard(
+        self, store: SqliteStore, call: "Callable[[], asyncio.Future[Result]]", *, is_write: bool
+    ) -> Result:
+        """Make a call, or end."""
+        # Not to read, and to find nothing, is no step.
+        if self.ending is Ending.BEFORE and is_write:
+            self._burn(store)
+        if self.is_dead:
+            return await never()
+        answer = await call()
+        if self.ending is not Ending.BEFORE and answer and self._burn(store):
+            if self.ending is Ending.FAILED:
+                await store.take_offline("it failed")
+                raise StoreFailed(0, "it failed")
+            return await never()
+        return answer
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the broker answers no more."""
+        return self.blown_at is not None and self.ending is not Ending.FAILED
+
+    def _burn(self, store: SqliteStore) -> bool:
+        if self.calls_left is None or self.blown_at is not None:
+            return False
+        self.calls_left -= 1
+        if self.calls_left == 0:
+            self.blown_at = store
+        return self.blown_at is not None
+
+
+async def never() -> NoReturn:
+    """Wait for an answer that nobody gives any more."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+class FusedStore(SqliteStore):
+    """A real store whose calls pass a fuse."""
+
+    def __init__(self, number: int, path: Path, *, fuse: Fuse) -> None:
+        super().__init__(number, path)
+        self._fuse = fuse
+
+    def apply(
+        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
+    ) -> "asyncio.Future[list[Answer]]":
+        made = partial(super().apply, operations, now=now, is_strict=is_strict)
+        return asyncio.ensure_future(self._fuse.guard(self, made, is_write=True))
+
+    def acquire(self, request: Acquire, *, now: Instant) -> "asyncio.Future[list[StoredMessage]]":
+        made = partial(super().acquire, request, now=now)
+        return asyncio.ensure_future(self._fuse.guard(self, made, is_write=False))
+
+
+def queues(way: str) -> list[Queue]:
+    """Make a chain of queues, conventional (1) and partitioned (16)."""
+    kinds = [part == "16" for part in way.split("-")]
+    names = "abc"[-len(kinds) :]
+    return [
+        queue(name, to, enable_partitioning=is_partitioned)
+        for name, to, is_partitioned in zip(names, [*names[1:], None], kinds, strict=True)
+    ]
+
+
+async def check_all_arrived(broker: LocalBroker) -> None:
+    """Each message is at the end of the chain, once, in order; nothing is remembered for ever."""
+    arrived = await everything(broker.queue("c"))
+    numbers = [int(message.content) for message in arrived]
+    assert sorted(numbers) == list(range(MESSAGES))
+    for key in KEYS[:2]:
+        own = [int(each.content) for each in arrived if each.partition_key == key]
+        assert own == sorted(own)
+    await broker.forwarder.tidy()
+    later = Instant(broker.clock.now() + 1)
+    for store in broker.stores:
+        left = await store.transfers(after=Transfer(0, 0), made_until=later, count_max=100)
+        assert left == []
+
+
+async def forward_all(broker: LocalBroker, entities: Sequence[Queue], fuse: Fuse) -> None:
+    """Forward until all has arrived or the broker is dead; a store that failed is mended."""
+    async with asyncio.timeout(DEADLINE_SECONDS), forwarding(broker):
+        while not fuse.is_dead:
+            # The store may fail just now.
+            with suppress(StoreUnavailable):
+                left = [await everything(broker.queue(each.name)) for each in entities[:-1]]
+                if not any(left):
+                    return
+            if fuse.blown_at is not None and not fuse.blown_at.is_online:
+                await fuse.blown_at.bring_online()
+                await broker.sweep.sweep_all()
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def end_at(folder: Path, calls: int, ending: Ending, way: str) -> bool:
+    """Let it end at the so-manieth call, forward the rest, judge. False: there were not so many."""
+    clock, entities, fuse = ManualClock(), queues(way), Fuse()
+    make_store = partial(FusedStore, fuse=fuse)
+    async with local_broker(folder, entities, clock, stores=2, make_store=make_store) as broker:
+        await send_messages(broker, entities[0].name, numbered(MESSAGES, keys=KEYS))
+        fuse.arm(calls, ending)
+        await forward_all(broker, entities, fuse)
+    async with local_broker(folder, entities, clock, stores=2) as broker:
+        async with forwarding(broker):
+            for each in entities[:-1]:
+                await holding(broker, each.name, 0)
+        clock.advance(TIDY_AGE_MS / 1000 + 1)
+        await check_all_arrived(broker)
+    return fuse.blown_at is not None
+
+
+async def calls_tried(folder: Path, crash: "Callable[[Path, int], Awaitable[bool]]") -> int:
+    """Crash at the first call, at the second and so on, until there is none; say how many."""
+    for calls in count(1):
+        (folder / str(calls)).mkdir()
+        if not await crash(folder / str(calls), calls):
+            return calls - 1
+    raise AssertionError("it counts for ever")
+
+
+SHORT_WAYS = ["1-16", "16-1"]
+LONG_WAYS = [
+    pytest.param(way, marks=[pytest.mark.prove, pytest.mark.timeout(600)])
+    for way in ("1-1-1", "1-16-1", "16-1-16", "16-16-16")
+]
+
+
+@pytest.mark.parametrize("way", [*SHORT_WAYS, *LONG_WAYS])
+@pytest.mark.parametrize("ending", list(Ending), ids=["before", "after", "failed"])
+async def test_an_end_at_any_call_loses_and_doubles_nothing(
+    tmp_path: Path, ending: Ending, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mover, "ACQUIRE_COUNT_MAX", 4)
+    tried = await calls_tried(tmp_path, partial(end_at, ending=ending, way=way))
+    assert tried > STEPS_MIN, "there are more steps than that on the way"
