@@ -7,7 +7,7 @@ the message, and holds the broker to it from then on.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from bendybus.model.ids import COUNTER_MASK, SubQueue, fragment_of
@@ -16,6 +16,8 @@ from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome
 
 LOCK_DURATION_MS: Final = 5_000
 DELIVERY_COUNT_MAX: Final = 2
+# The number that a message was sent under, if it was taken elsewhere before anybody saw it.
+UNKNOWN: Final = -1
 
 
 @dataclass(slots=True)
@@ -32,10 +34,14 @@ class Expected:
     # Not known until the message was seen for the first time in its place.
     sequence: int | None = None
     fragment: int | None = None
+    # The number under which its content came in; it stays when the message moves.
+    first_sequence: int | None = None
     delivery_count: int = 0
     marks: Marks | None = None
     locked_until: int | None = None
     nonce: int | None = None
+    # Messages of one group were sent one after the other; None is a group, too.
+    order_group: object = None
 
     def is_free(self, now: int) -> bool:
         """Whether a receiver may be given it."""
@@ -65,6 +71,8 @@ class QueueModel:
     messages: dict[bytes, Expected] = field(default_factory=dict)
     # Where each key was seen first: it stays there.
     fragments_of_keys: dict[str, int | None] = field(default_factory=dict)
+    # Whether messages may come and go between two looks, and take their numbers along.
+    has_gaps: bool = False
     # The last counter given in each sub-queue of each fragment.
     counters: dict[tuple[SubQueue, int], int] = field(default_factory=dict)
 
@@ -223,20 +231,27 @@ class QueueModel:
     def _welcome(self, place: SubQueue, shown: list[StoredMessage]) -> None:
         """Learn the numbers of messages that are new here; none may be left out or repeated."""
         order = list(self.messages)
-        latest: dict[int, int] = {}
+        latest: dict[tuple[int, object], int] = {}
         for message in shown:
             expected = self.messages[message.content]
             if expected.sequence is not None:
                 continue
             fragment, counter = fragment_of(message.sequence), message.sequence & COUNTER_MASK
             assert expected.fragment in (None, fragment), "a key has moved to another fragment"
-            assert counter == self.counters.get((place, fragment), 0) + 1, "a gap in the numbers"
+            following = self.counters.get((place, fragment), 0) + 1
+            assert counter == following or (self.has_gaps and counter > following), "a gap"
             self.counters[place, fragment] = counter
             if place is SubQueue.MAIN:
-                at = order.index(message.content)
-                assert at > latest.get(fragment, -1), "not in the order in which they were sent"
-                latest[fragment] = at
+                at, group = order.index(message.content), (fragment, expected.order_group)
+                assert at > latest.get(group, -1), "not in the order in which they were sent"
+                latest[group] = at
             expected.sequence, expected.fragment = message.sequence, fragment
+            if expected.first_sequence is None:
+                expected.first_sequence = message.enqueued_sequence or message.sequence
+            if expected.marks is not None and expected.marks.enqueued_sequence == UNKNOWN:
+                assert message.marks is not None, "it came from elsewhere"
+                first = message.marks.enqueued_sequence
+                expected.marks = replace(expected.marks, enqueued_sequence=first)
 
     # Rules
 
@@ -266,13 +281,8 @@ class QueueModel:
         if changes is None:
             return
         marks = message.marks or Marks()
-        message.marks = Marks(
-            dead_letter_reason=marks.dead_letter_reason,
-            dead_letter_description=marks.dead_letter_description,
-            dead_letter_source=marks.dead_letter_source,
-            enqueued_sequence=marks.enqueued_sequence,
-            property_changes=(marks.property_changes or b"") + changes,
-        )
+        before = marks.property_changes or b""
+        message.marks = replace(marks, property_changes=before + changes)
 
 
 def _check_order(messages: Sequence[StoredMessage]) -> None:
@@ -290,9 +300,11 @@ def check_fields(message: StoredMessage, expected: Expected) -> None:
         *(message.sequence, message.enqueued_at, message.expires_at, message.delivery_count),
         *(message.partition_key, message.session_id, message.state),
         *(message.marks, message.locked_until, message.nonce),
+        message.enqueued_sequence or message.sequence,
     )
     assert shown == (
         *(expected.sequence, expected.enqueued_at, expected.expires_at, expected.delivery_count),
         *(expected.key, expected.session_id, expected.state),
         *(expected.marks, expected.locked_until, expected.nonce),
+        expected.first_sequence,
     ), f"{message} is not {expected}"

@@ -195,6 +195,7 @@ class QueueWorld(World):
 
     @invariant()
     def the_queues_hold_what_they_ought_to(self) -> None:
+        self.come_to_rest()
         for name, model in self.models.items():
             for place in self.places:
                 reachable = [
@@ -206,6 +207,9 @@ class QueueWorld(World):
                 model.check(place, shown, reachable)
             self.run(self.check_counts(name))
         self.check_more()
+
+    def come_to_rest(self) -> None:
+        """Let what goes on beside the steps come to its end, and note it."""
 
     def check_more(self) -> None:
         """Check what else this history promises, now that all messages have been seen."""
