@@ -23,6 +23,7 @@ from bendybus.model.store_status import StoreStatus
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.incoming_message import id_of
 from bendybus.server.listener import listen
+from bendybus.server.rule_view import WireContentReader
 from bendybus.settings import RunningPorts, Settings
 from bendybus.store.port import Store
 from bendybus.store.sqlite.store import SqliteStore
@@ -73,7 +74,7 @@ async def run_broker(
     clock = SystemClock()
     with _only_broker_on(settings.data):
         async with _open_stores(settings) as stores:
-            catalog = Catalog(stores, settings.namespace.name)
+            catalog = Catalog(stores, settings.namespace.name, WireContentReader())
             await catalog.load()
             await catalog.declare((*settings.namespace.queues, *settings.namespace.topics))
             async with (

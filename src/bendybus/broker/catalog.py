@@ -8,17 +8,20 @@ from bendybus.broker.declaring import Plan
 from bendybus.broker.departures import Departures
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Timetable
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
+from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
 from bendybus.model.errors import BusError, EntityNotFound, StartRefused, StoreUnavailable
 from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, QueueNumber, SubQueue
+from bendybus.model.rule import Rule
 from bendybus.store.port import EntityRecord, NumbersGiven, Store
 
 
 class Catalog:
     """The entities of the namespace, as last read from the stores."""
 
-    def __init__(self, stores: Sequence[Store], namespace: str) -> None:
+    def __init__(self, stores: Sequence[Store], namespace: str, reader: ContentReader) -> None:
         self.stores = stores
+        self._reader = reader
         self.namespace = namespace
         # For each store: which sub-queue of which entity a queue number of it means.
         self.places: list[dict[QueueNumber, tuple[ServedSubQueue, Source]]] = [{} for _ in stores]
@@ -30,6 +33,8 @@ class Catalog:
         self.departures = Departures()
         self._records: dict[EntityNumber, EntityRecord] = {}
         self._queues: dict[str, ServedQueue] = {}
+        # Held while something is changed that depends on what was there before.
+        self.changing = asyncio.Lock()
 
     @property
     def records(self) -> Mapping[EntityNumber, EntityRecord]:
@@ -125,6 +130,23 @@ class Catalog:
         for record in records:
             self._records[record.number] = record
 
+    async def set_rules(self, subscription: ServedSubscription, rules: tuple[Rule, ...]) -> None:
+        """Replace the rules of a subscription, in every store and then, at once, for messages.
+
+        If a store fails meanwhile, which rules will hold after the next start is not known.
+        """
+        record = self._records[subscription.number]
+        entity = dataclasses.replace(subscription.subscription, rules=rules)
+        changed = dataclasses.replace(record, entity=entity, version=record.version + 1)
+        try:
+            await self.write([changed])
+        except BaseException:
+            # Some stores may have it. The next change must not be taken for the same one.
+            self._records[record.number] = dataclasses.replace(record, version=changed.version)
+            raise
+        subscription.subscription = entity
+        subscription.set_rules(rules)
+
     async def retire(self, served: ServedQueue) -> None:
         """Serve an entity no longer, nor its subscriptions; durable on return.
 
@@ -207,7 +229,7 @@ class Catalog:
             case Queue() as queue:
                 return ServedQueue(record.number, queue.name, queue.properties)
             case Topic() as topic:
-                return ServedTopic(record.number, topic)
+                return ServedTopic(record.number, topic, self._reader)
             case Subscription() as subscription:
                 assert record.topic is not None, "a subscription belongs to a topic"
                 parent = self.queue(record.topic.name)

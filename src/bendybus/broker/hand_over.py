@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from bendybus.broker.admit import admit
 from bendybus.broker.catalog import Catalog
-from bendybus.broker.send import set_expiry
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
 from bendybus.model.entity import name_key
 from bendybus.model.errors import BusError, EntityNotFound
@@ -18,7 +18,7 @@ from bendybus.model.forwarding import (
 )
 from bendybus.model.ids import FragmentIndex, Instant, SubQueue
 from bendybus.model.message import Message, StoredMessage
-from bendybus.model.operations import Append, Forget, Operation, Transfer
+from bendybus.model.operations import Forget, Operation, Transfer
 from bendybus.store.port import Store
 
 # Transfers that are to be forgotten are told to their store with the next messages for it, or
@@ -105,20 +105,19 @@ class Destinations:
             # What is left of its time counts on.
             if stored.expires_at is not None:
                 message.time_to_live_ms = max(stored.expires_at - now, 0)
-        soonest = set_expiry(queue, messages, now)
-        if soonest is not None:
-            target.timetable.note(soonest)
         transfers = [Transfer(source, parcel.stored.sequence) for parcel in parcels]
-        since = queue.duplicates_since(target, now)
-        append = Append(target.number, messages, queue.fragment_bytes_max, since, transfers)
+        admission = admit(queue, target, messages, now, transfers)
+        admission.announce()
+        operations: list[Operation] = [*admission.operations]
         forgettable = self._forgettable.pop(store, [])
-        operations: list[Operation] = [Forget(forgettable), append] if forgettable else [append]
+        if forgettable:
+            operations.insert(0, Forget(forgettable))
         try:
             await store.apply(operations, now=now)
         except BusError:
             self._forgettable.setdefault(store, []).extend(forgettable)
             raise
-        queue.main.note_added(target, len(messages))
+        admission.tell()
 
     def note_departed(self, place: Place, source: int, sequences: Sequence[int]) -> None:
         """Note that messages have left where they came from: their transfers can be forgotten."""

@@ -13,6 +13,7 @@ from bendybus.broker.send import (
     send_numbered,
 )
 from bendybus.broker.served_queue import ServedQueue, Source
+from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.errors import (
     ArgumentOutOfRange,
     BusError,
@@ -49,11 +50,11 @@ async def schedule(queue: ServedQueue, messages: Sequence[Message], clock: Clock
     for fragment, places in groups.items():
         group = [messages[at] for at in places]
         try:
-            if queue.duplicate_window_ms is None:
+            if queue.duplicate_window_ms is None and not isinstance(queue, ServedTopic):
                 [first] = await send_numbered(queue, [group], fragment, clock)
                 given = list(range(first, first + len(group)))
             else:
-                # One by one, because some may be left out and then have no number.
+                # One by one, because some may be left out, or be published, having come due.
                 given = await send_numbered(queue, [[each] for each in group], fragment, clock)
         except BusError:
             if queue.duplicate_window_ms is None:

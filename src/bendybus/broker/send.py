@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from bendybus.broker.admit import Admission, admit
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedQueue, Source
 from bendybus.model.entity import EntityStatus
@@ -14,7 +15,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import FragmentIndex, Instant
 from bendybus.model.message import Message
-from bendybus.model.operations import Append
+from bendybus.model.operations import Answer
 from bendybus.model.partitioning import fragment_for, key_of
 
 # The group of messages that have no key: any fragment may take them.
@@ -100,61 +101,27 @@ async def send_numbered(
     if queue.properties.status is not EntityStatus.ACTIVE:
         check_open_for_send(queue)
     now = clock.now()
-    instants = [set_expiry(queue, messages, now) for messages in parts]
-    soonest = min((each for each in instants if each is not None), default=None)
     if fragment is not None:
-        return await _append(queue, queue.main.sources[fragment], parts, now, soonest)
+        return await _store(queue, queue.main.sources[fragment], parts, now)
     refusal: StoreUnavailable | QuotaExceeded | None = None
     for source in queue.rotation():
         try:
-            return await _append(queue, source, parts, now, soonest)
+            return await _store(queue, source, parts, now)
         except (StoreUnavailable, QuotaExceeded) as error:
             refusal = error
     assert refusal is not None, "a queue has at least one fragment"
     raise refusal
 
 
-def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> Instant | None:
-    """Set when each message expires: after its own time to live or the queue's, the shorter.
-
-    One that is scheduled begins to live when its time comes. Returns the first of all these
-    instants, if there is any.
-    """
-    default = queue.time_to_live_ms
-    soonest: Instant | None = None
-    for message in messages:
-        own = message.time_to_live_ms
-        begins_at = now
-        if message.scheduled_at is not None and message.scheduled_at > now:
-            begins_at = message.scheduled_at
-            soonest = begins_at if soonest is None else min(soonest, begins_at)
-        if own is not None:
-            life = own if default is None else min(own, default)
-        elif default is not None:
-            life = default
-        else:
-            continue
-        message.expires_at = Instant(begins_at + life)
-        if soonest is None or message.expires_at < soonest:
-            soonest = message.expires_at
-    return soonest
-
-
-async def _append(
-    queue: ServedQueue,
-    source: Source,
-    parts: Sequence[Sequence[Message]],
-    now: Instant,
-    soonest: Instant | None,
+async def _store(
+    queue: ServedQueue, source: Source, parts: Sequence[Sequence[Message]], now: Instant
 ) -> list[int]:
     if not source.store.is_online:
         raise queue.unavailable(source)
-    since = queue.duplicates_since(source, now)
-    operations = [
-        Append(source.number, messages, queue.fragment_bytes_max, since) for messages in parts
-    ]
-    if soonest is not None:
-        source.timetable.note(soonest)
+    admissions = [admit(queue, source, messages, now) for messages in parts]
+    operations = [operation for each in admissions for operation in each.operations]
+    for admission in admissions:
+        admission.announce()
     try:
         answers = await source.store.apply(operations, now=now)
     except QuotaExceeded as error:
@@ -166,7 +133,21 @@ async def _append(
         raise queue.unavailable(source) from error
     except asyncio.CancelledError:
         # The lane may still apply it; whoever waits must look.
-        queue.main.note_arrived(source, parts)
+        for admission in admissions:
+            admission.tell()
         raise
-    queue.main.note_arrived(source, parts)
-    return [answer for answer in answers if isinstance(answer, int)]
+    for admission in admissions:
+        admission.tell()
+    return _numbers(admissions, answers)
+
+
+def _numbers(admissions: Sequence[Admission], answers: Sequence[Answer]) -> list[int]:
+    """Return the first answer to each admission."""
+    numbers: list[int] = []
+    at = 0
+    for admission in admissions:
+        number = answers[at]
+        assert isinstance(number, int), "letting messages in is answered with a number"
+        numbers.append(number)
+        at += len(admission.operations)
+    return numbers

@@ -1,10 +1,15 @@
 """A topic and its subscriptions as the broker serves them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from uuid import uuid4
 
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import Subscription, Topic, name_key
+from bendybus.model.filter_index import FilterIndex
 from bendybus.model.ids import EntityNumber
+from bendybus.model.rule import Rule, TrueFilter
+from bendybus.model.rule_actions import CompiledAction, compile_action
 from bendybus.model.topic_queues import queue_of_subscription, queue_of_topic
 
 
@@ -14,14 +19,17 @@ class ServedTopic(ServedQueue):
     Its own queue holds what is scheduled, and numbers all that is published.
     """
 
-    def __init__(self, number: EntityNumber, topic: Topic) -> None:
+    def __init__(self, number: EntityNumber, topic: Topic, reader: ContentReader) -> None:
         super().__init__(number, topic.name, queue_of_topic(topic.properties))
         self.topic = topic
+        self.reader = reader
+        self.index: FilterIndex[ServedRule] = FilterIndex(new_id=uuid4)
         self._subscriptions: dict[str, ServedSubscription] = {}
 
-    def subscriptions(self) -> Iterator["ServedSubscription"]:
-        """Yield every subscription."""
-        yield from self._subscriptions.values()
+    @property
+    def subscriptions(self) -> Iterable["ServedSubscription"]:
+        """Every subscription."""
+        return self._subscriptions.values()
 
     def subscription(self, name: str) -> "ServedSubscription | None":
         """Return a subscription by name, whatever its case."""
@@ -29,11 +37,26 @@ class ServedTopic(ServedQueue):
 
     def subscribe(self, subscription: "ServedSubscription") -> None:
         """Take a subscription in, in place of one of the same name if there is one."""
-        self._subscriptions[name_key(subscription.subscription.name)] = subscription
+        key = name_key(subscription.subscription.name)
+        before = self._subscriptions.get(key)
+        if before is not None:
+            before.set_rules(())
+        self._subscriptions[key] = subscription
 
     def unsubscribe(self, subscription: "ServedSubscription") -> None:
         """Give it nothing any more."""
+        subscription.set_rules(())
         del self._subscriptions[name_key(subscription.subscription.name)]
+
+
+class ServedRule:
+    """A rule of a subscription that has to look at messages, or changes them."""
+
+    __slots__ = ("action", "subscription")
+
+    def __init__(self, subscription: "ServedSubscription", action: CompiledAction | None) -> None:
+        self.subscription = subscription
+        self.action = action
 
 
 class ServedSubscription(ServedQueue):
@@ -46,6 +69,10 @@ class ServedSubscription(ServedQueue):
         super().__init__(number, name, properties)
         self.subscription = subscription
         self.topic = topic
+        # Whether a rule lets every message in as it is, so that the others need not be asked.
+        self.takes_everything = False
+        self._rules: dict[Rule, ServedRule | None] = {}
+        self.set_rules(subscription.rules)
 
     def note_link(self) -> None:
         """Note that a client's link leads here; who reads a subscription uses its topic."""
@@ -56,3 +83,31 @@ class ServedSubscription(ServedQueue):
         """Note that one of them has ended."""
         super().note_link_gone()
         self.topic.note_link_gone()
+
+    def set_rules(self, rules: Sequence[Rule]) -> None:
+        """Let these rules hold from now on, for whole messages.
+
+        Raises `ArgumentInvalid` if one means nothing; then those before it are in and the others
+        are as they were.
+        """
+        wanted = dict.fromkeys(rules)
+        for rule in rules:
+            if rule not in self._rules:
+                self._rules[rule] = self._served(rule)
+        for rule in [rule for rule in self._rules if rule not in wanted]:
+            served = self._rules.pop(rule)
+            if served is not None:
+                self.topic.index.remove(served)
+        self.takes_everything = any(map(_lets_all_in, rules))
+
+    def _served(self, rule: Rule) -> ServedRule | None:
+        if _lets_all_in(rule):
+            return None
+        action = None if rule.action is None else compile_action(rule.action, new_id=uuid4)
+        served = ServedRule(self, action)
+        self.topic.index.add(served, rule.filter)
+        return served
+
+
+def _lets_all_in(rule: Rule) -> bool:
+    return rule.action is None and isinstance(rule.filter, TrueFilter)

@@ -8,9 +8,12 @@ from typing import Final
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.duplicates import forget_seen
+from bendybus.broker.publish_due import publish_due
 from bendybus.broker.served_queue import ServedSubQueue, Source
+from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
+from bendybus.model.message import Lock
 from bendybus.model.operations import Activate, EndLapsedSessions, Guard, Operation, Unlock
 from bendybus.model.settlement import operation_for_due
 from bendybus.store.port import Due, Store
@@ -89,15 +92,34 @@ async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
     found = [due for due in found if due.queue in places]
     if not found:
         return 0
+    count = len(found)
+    found = await _publish_delayed(found, places, clock)
     operations = _decide(found, places)
-    await store.apply(operations, now=now)
+    if operations:
+        await store.apply(operations, now=now)
     for queue in {due.queue for due in found}:
         sub_queue, source = places[queue]
         if not sub_queue.has_sessions or any(due.guard is Guard.DUE for due in found):
             sub_queue.note_added(source, len(found))
         dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
         dead_letters.note_added(dead_letters.sources[source.fragment], len(found))
-    return min(len(found), SWEEP_COUNT_MAX)
+    return min(count, SWEEP_COUNT_MAX)
+
+
+async def _publish_delayed(found: Sequence[Due], places: Places, clock: Clock) -> list[Due]:
+    """Publish what waited at topics for its time; return the rest."""
+    rest: list[Due] = []
+    delayed: dict[QueueNumber, list[Lock]] = {}
+    for due in found:
+        if due.guard is Guard.DUE and isinstance(places[due.queue][0].queue, ServedTopic):
+            delayed.setdefault(due.queue, []).append(due.lock)
+        else:
+            rest.append(due)
+    for queue, locks in delayed.items():
+        sub_queue, source = places[queue]
+        assert isinstance(sub_queue.queue, ServedTopic), "as looked up above"
+        await publish_due(sub_queue.queue, source, locks, clock)
+    return rest
 
 
 async def end_lapsed_sessions(store: Store, session_places: Places, clock: Clock) -> bool:

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bendybus.broker.admit import Admission, admit
 from bendybus.broker.clock import Clock
 from bendybus.broker.receive import locks_by_source
 from bendybus.broker.schedule import check_scheduled
-from bendybus.broker.send import check_open_for_send, set_expiry
+from bendybus.broker.send import check_open_for_send
 from bendybus.broker.send_via import address, transferring
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
 from bendybus.broker.served_topic import ServedSubscription
@@ -24,7 +25,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import FragmentIndex, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, Message
-from bendybus.model.operations import Append, Guard, Operation, Remove
+from bendybus.model.operations import Guard, Operation, Remove
 from bendybus.model.outcome import Complete, Outcome
 from bendybus.model.settlement import operations_for
 from bendybus.model.transaction import Destination, Home, TransactionScope, Via
@@ -52,6 +53,7 @@ class Transaction:
         # The entity of the home: the first that was used.
         self._queue: ServedQueue | None = None
         self._sends: list[Message] = []
+        self._admission: Admission | None = None
         self._transfers: list[Message] = []
         self._settlements: list[Operation] = []
         self._claimed: set[tuple[QueueNumber, int]] = set()
@@ -199,12 +201,9 @@ class Transaction:
         """Return what to write. Settlements first: what they free makes room for the sends."""
         operations = _joined(self._settlements)
         if self._sends:
-            main = queue.main.sources[fragment]
-            soonest = set_expiry(queue, self._sends, now)
-            if soonest is not None:
-                main.timetable.note(soonest)
-            since = queue.duplicates_since(main, now)
-            operations.append(Append(main.number, self._sends, queue.fragment_bytes_max, since))
+            self._admission = admit(queue, queue.main.sources[fragment], self._sends, now)
+            self._admission.announce()
+            operations += self._admission.operations
         if self._transfers:
             outbox = queue.sub_queues[SubQueue.TRANSFER].sources[fragment]
             operations.append(transferring(queue, outbox, self._transfers, now))
@@ -212,8 +211,8 @@ class Transaction:
 
     def _tell(self, queue: ServedQueue, fragment: FragmentIndex, now: Instant) -> None:
         """Wake whoever waits for what the commit has changed."""
-        if self._sends:
-            queue.main.note_arrived(queue.main.sources[fragment], [self._sends])
+        if self._admission is not None:
+            self._admission.tell()
         if self._transfers:
             outbox = queue.sub_queues[SubQueue.TRANSFER]
             outbox.note_added(outbox.sources[fragment], len(self._transfers))

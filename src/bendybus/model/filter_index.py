@@ -37,6 +37,11 @@ class FilterIndex(Generic[Target]):
         self._asked: dict[Target, CompiledFilter] = {}
         self._groups: dict[Compared, _Group[Target]] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message can match."""
+        return not self._described
+
     def add(self, target: Target, described: Filter) -> None:
         """Take in a filter. Raises `ArgumentInvalid`, changing nothing, if its text is wrong."""
         assert target not in self._described, "a target has one filter"

@@ -21,13 +21,13 @@ from bendybus.broker.receive import (
 )
 from bendybus.broker.send import check_open_for_send
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
+from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import check_sessions
 from bendybus.model.access import Right
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
-    EntityNotFound,
     InvalidOperation,
     Unauthorized,
 )
@@ -120,6 +120,10 @@ def _open_for_send(address: Address, nodes: Nodes) -> ServedQueue:
     nodes.grants.require(Right.SEND, address.resource, nodes.moment())
     if address.sub_queue is not SubQueue.MAIN:
         raise InvalidOperation("Messages cannot be sent to a dead-letter queue.")
+    if isinstance(queue, ServedSubscription):
+        raise InvalidOperation(
+            f"Messages cannot be sent to a subscription; send them to '{queue.topic.name}'."
+        )
     check_open_for_send(queue)
     return queue
 
@@ -147,6 +151,11 @@ def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
         return ResponseLink(link, address)
     queue = _queue(address, nodes)
     nodes.grants.require(Right.LISTEN, address.resource, nodes.moment())
+    if isinstance(queue, ServedTopic):
+        raise InvalidOperation(
+            f"Messages cannot be received from the topic '{queue.name}'; receive them from"
+            " one of its subscriptions."
+        )
     sub_queue = queue.sub_queues[address.sub_queue]
     access = Access(Right.LISTEN, address.resource)
     is_settled = attach.snd_settle_mode == _SETTLED_BY_SENDER
@@ -215,7 +224,9 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
                         return held
             return None
 
-        node = ManagementNode(sub_queue, nodes.clock, nodes.transactions, find_session)
+        node = ManagementNode(
+            sub_queue, nodes.catalog, nodes.clock, nodes.transactions, find_session
+        )
 
         async def answer(request: Request) -> tuple[dict[object, object], object]:
             right = right_for(request.text("operation") or "")
@@ -231,10 +242,9 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
 
 
 def _queue(address: Address, nodes: Nodes) -> ServedQueue:
-    queue = nodes.catalog.queue(address.path)
-    if address.subscription is not None:
-        raise EntityNotFound.named(
-            f"{nodes.catalog.namespace}:Topic:{address.path}|{address.subscription}"
-        )
+    if address.subscription is None:
+        queue = nodes.catalog.queue(address.path)
+    else:
+        queue = nodes.catalog.subscription(address.path, address.subscription)
     nodes.found.append(queue)
     return queue

@@ -112,7 +112,7 @@ def id_of(content: bytes) -> str:
     _, start = split_content(content)
     section = find_sections(content[start:])[0]
     _, at = list_fields(content[start:], section)
-    return _text_of_id(decode_value(content, start + at)[0])
+    return text_of_id(decode_value(content, start + at)[0])
 
 
 def _read_plain_message(payload: bytes, *, is_id_wanted: bool) -> Message | None:
@@ -241,7 +241,7 @@ def _read_properties(
         if index == _MESSAGE_ID:
             has_id = True
             if is_id_wanted or end - at > KEY_LENGTH_MAX:
-                text = _text_of_id(decode_value(payload, at)[0])
+                text = text_of_id(decode_value(payload, at)[0])
                 message.message_id = _checked_key(text, "MessageId")
         elif index == _GROUP_ID:
             message.session_id = _key_at(payload, at, "SessionId")
@@ -344,5 +344,6 @@ def _checked_key(value: object, name: str) -> str:
     return str(value)
 
 
-def _text_of_id(value: object) -> str:
+def text_of_id(value: object) -> str:
+    """Return the form of a message id, of whatever type, in which ids are compared."""
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from bendybus.amqp.values import AmqpArray, Int, Symbol, Timestamp
 from bendybus.broker.browse import browse
+from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.deferred import receive_deferred
 from bendybus.broker.open_transactions import OpenTransactions
@@ -20,6 +21,11 @@ from bendybus.model.errors import (
     NotImplementedYet,
 )
 from bendybus.server.management_deleting import delete_messages, delete_messages_of_state
+from bendybus.server.management_rules import (
+    add_rule_requested,
+    list_rules,
+    remove_rule_requested,
+)
 from bendybus.server.management_scheduling import cancel_scheduled, schedule_messages
 from bendybus.server.management_transactions import OUTSIDE_TRANSACTIONS, join_transaction
 from bendybus.server.outgoing_message import careful_payload, lock_token
@@ -37,15 +43,6 @@ from bendybus.server.requests import Request
 from bendybus.server.session_requests import FindSession, SessionRequests
 from bendybus.server.translate import CONDITIONS, description_of
 
-# Operations of the protocol that this version does not serve, and the right each will need.
-NOT_YET_SERVED: Final = frozenset(
-    {
-        "add-rule",
-        "remove-rule",
-        "enumerate-rules",
-    }
-)
-
 # Ours, not the protocol's; see `management_deleting`.
 DELETE_OF_STATE: Final = "bendybus:delete-messages"
 # Those that need an entity that is open for receiving. Settling and renewing do not: what a
@@ -61,6 +58,7 @@ class ManagementNode:
     def __init__(
         self,
         sub_queue: ServedSubQueue,
+        catalog: Catalog,
         clock: Clock,
         transactions: OpenTransactions,
         find_session: FindSession,
@@ -82,6 +80,9 @@ class ManagementNode:
             "get-session-state": sessions.state,
             "set-session-state": sessions.set_state,
             "get-message-sessions": sessions.list,
+            "add-rule": partial(add_rule_requested, catalog, sub_queue),
+            "remove-rule": partial(remove_rule_requested, catalog, sub_queue),
+            "enumerate-rules": partial(list_rules, sub_queue),
         }
 
     async def answer(self, request: Request) -> Response:
@@ -103,8 +104,6 @@ class ManagementNode:
 
     async def _perform(self, request: Request) -> Response:
         operation = (request.text("operation") or "").removeprefix("com.microsoft:")
-        if operation in NOT_YET_SERVED:
-            raise NotImplementedYet(f"The operation '{operation}' is not served by this version.")
         if not isinstance(request.body, dict):
             raise ArgumentInvalid("The body of the request is not a map.")
         perform = self._operations.get(operation)

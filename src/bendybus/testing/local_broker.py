@@ -16,6 +16,7 @@ from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
 from bendybus.server.incoming_message import id_of
 from bendybus.server.listener import AmqpListener, listen
+from bendybus.server.rule_view import WireContentReader
 from bendybus.store.sqlite.store import SqliteStore
 
 ROOT_RULE: Final = AccessRule(
@@ -52,7 +53,7 @@ async def local_broker(
     for store in opened:
         await store.start()
     try:
-        catalog = Catalog(opened, "sbemulatorns")
+        catalog = Catalog(opened, "sbemulatorns", WireContentReader())
         await catalog.load()
         await catalog.declare(entities)
         forwarder = Forwarder(catalog, clock, id_of)

@@ -17,6 +17,7 @@ from bendybus.model.entity import (
 )
 from bendybus.model.errors import EntityNotFound, StartRefused
 from bendybus.model.ids import SubQueue
+from bendybus.server.rule_view import WireContentReader
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import local_broker
 from tests.unit.broker.serving_verbs import ORDERS, PARTS, receive_all, send_each, verbs
@@ -88,7 +89,7 @@ async def test_a_queue_is_known_from_any_store_that_is_left(
 ) -> None:
     async with verbs(tmp_path, clock) as broker:
         await broker.stores[0].take_offline("drill")
-        catalog = Catalog(broker.stores, "ns")
+        catalog = Catalog(broker.stores, "ns", WireContentReader())
 
         await catalog.load()
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bendybus.broker.expiry import set_expiry
 from bendybus.broker.send import (
     check_one_key,
     check_open_for_send,
     group_by_fragment,
     send,
-    set_expiry,
 )
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import (

@@ -20,6 +20,7 @@ from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.appending import quota_exceeded, sealed_messages
 from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.session_locks import note_arrivals
 from bendybus.store.sqlite.shared_bodies import share
 from bendybus.store.sqlite.thinning import new_indexes
 
@@ -130,7 +131,7 @@ def _give(
             for at, expires_at in zip(taker.indexes, taker.expiries, strict=True)
         ]
         places = [(queue, next(starts)) for queue in queues]
-        database.run("give", (now, json.dumps(places), json.dumps(given)))
+        _insert(database, places, given, now)
 
 
 def _give_changed(
@@ -158,7 +159,20 @@ def _give_changed(
             )
             for row, copy in enumerate(copies, start)
         ]
-        database.run("give", (now, json.dumps([(queue, start)]), json.dumps(given)))
+        _insert(database, [(queue, start)], given, now)
+
+
+def _insert(
+    database: Database,
+    places: Sequence[tuple[int, int]],
+    given: Sequence[tuple[object, ...]],
+    now: Instant,
+) -> None:
+    """Add the same messages to queues, in each from a row on."""
+    database.run("give", (now, json.dumps(places), json.dumps(given)))
+    for queue, start in places:
+        if queue in database.session_queues:
+            note_arrivals(database, (start, start + len(given)), now)
 
 
 def _reserve_rows(database: Database, counts: Sequence[tuple[int, int]]) -> list[int]:

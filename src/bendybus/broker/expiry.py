@@ -1,0 +1,40 @@
+"""When messages end: after their own time to live or their queue's, the shorter."""
+
+from collections.abc import Sequence
+
+from bendybus.broker.served_queue import ServedQueue
+from bendybus.model.ids import Instant
+from bendybus.model.message import Message
+
+
+def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> Instant | None:
+    """Set when each message expires in the queue.
+
+    One that is scheduled begins to live when its time comes. Returns the first of all these
+    instants, if there is any.
+    """
+    default = queue.time_to_live_ms
+    soonest: Instant | None = None
+    for message in messages:
+        own = message.time_to_live_ms
+        begins_at = now
+        if message.scheduled_at is not None and message.scheduled_at > now:
+            begins_at = message.scheduled_at
+            soonest = begins_at if soonest is None else min(soonest, begins_at)
+        if own is not None:
+            life = own if default is None else min(own, default)
+        elif default is not None:
+            life = default
+        else:
+            continue
+        message.expires_at = Instant(begins_at + life)
+        if soonest is None or message.expires_at < soonest:
+            soonest = message.expires_at
+    return soonest
+
+
+def expiry_of(message: Message, queue: ServedQueue, now: Instant) -> Instant | None:
+    """Return when a message that comes now expires in a queue, leaving the message as it is."""
+    lives = (message.time_to_live_ms, queue.time_to_live_ms)
+    life = min((each for each in lives if each is not None), default=None)
+    return None if life is None else Instant(now + life)
