@@ -318,7 +318,7 @@ async def test_settling_by_request_can_change_properties(served: Served) -> None
             "com.microsoft:argument-error",
         ),
         ("get-session-state", {"session-id": "s"}, 400, "amqp:not-allowed"),
-        ("enumerate-rules", {}, 501, "amqp:not-implemented"),
+        ("enumerate-rules", {}, 400, "amqp:not-allowed"),
         ("peek-message", None, 400, "com.microsoft:argument-error"),
         ("peek-message", {"message-count": "1"}, 400, "com.microsoft:argument-error"),
         ("peek-message", {"message-count": Int(0)}, 400, "com.microsoft:argument-out-of-range"),
