@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+ROOT: Final = Path(__file__).resolve().parents[2]
+# There only where it could be built.
+PROTON_PYTHON: Final = ROOT / ".cache/proton/bin/python"
+
 CONVENTIONAL: Final = "conventional"
 PARTITIONED: Final = "partitioned"
 KINDS: Final = (CONVENTIONAL, PARTITIONED)

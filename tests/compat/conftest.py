@@ -1,5 +1,6 @@
 """One broker and one run of each client for the whole session, started when the first is needed."""
 
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +11,9 @@ from typing import Final
 import pytest
 
 from bendybus.testing.broker_process import BrokerProcess, broker_process
-from tests.compat.cases import Case, write_namespace
+from tests.compat.cases import PROTON_PYTHON, ROOT, Case, write_namespace
 from tests.compat.client_run import ClientRun
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCES: Final = f"{ROOT / 'src'}:{ROOT}"
 PYTHON: Final = (sys.executable, "-m", "tests.compat.python.run")
 
@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "python-7.15.0": (PYTHON, SOURCES),
     "python-7.14.3": (PYTHON, f"{ROOT / '.cache/azure-servicebus-7.14.3'}:{SOURCES}"),
     "javascript-7.9.5": (("node", str(ROOT / "tests/compat/js/run.js")), SOURCES),
+    "proton-0.40.0": ((str(PROTON_PYTHON), str(ROOT / "tests/compat/proton/run.py")), ""),
 }
 
 
@@ -35,7 +36,7 @@ def runs(
         # A test without parameters has no callspec at all.
         callspec = getattr(item, "callspec", None)
         case = callspec.params.get("case") if callspec is not None else None
-        if isinstance(case, Case):
+        if isinstance(case, Case) and shutil.which(COMMANDS[case.client][0][0]):
             wanted.setdefault(case.client, []).append(case)
     folders = {client: tmp_path_factory.mktemp(client) for client in wanted}
     with ExitStack() as stack, ThreadPoolExecutor() as beside:
