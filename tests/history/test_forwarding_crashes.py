@@ -17,7 +17,7 @@ from bendybus.model.entity import Queue
 from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import Instant
 from bendybus.model.message import StoredMessage
-from bendybus.model.operations import Answer, Operation, Transfer
+from bendybus.model.operations import Answer, Append, Operation, Transfer
 from bendybus.store.port import Acquire
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import ManualClock
@@ -195,3 +195,45 @@ async def test_an_end_at_any_call_loses_and_doubles_nothing(
     monkeypatch.setattr(mover, "ACQUIRE_COUNT_MAX", 4)
     tried = await calls_tried(tmp_path, partial(end_at, ending=ending, way=way))
     assert tried > STEPS_MIN, "there are more steps than that on the way"
+
+
+class SlowStore(SqliteStore):
+    """A real store that lets another be away and back before it answers its first arrivals."""
+
+    other: SqliteStore | None = None
+
+    def apply(
+        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
+    ) -> "asyncio.Future[list[Answer]]":
+        made = super().apply(operations, now=now, is_strict=is_strict)
+        other = self.other
+        if other is None or not any(_is_arrival(each) for each in operations):
+            return made
+        self.other = None
+
+        async def answered_late() -> list[Answer]:
+            answers = await made
+            await other.take_offline("a drill")
+            await other.bring_online()
+            return answers
+
+        return asyncio.ensure_future(answered_late())
+
+
+def _is_arrival(operation: Operation) -> bool:
+    return isinstance(operation, Append) and operation.transfers is not None
+
+
+async def test_what_is_free_again_when_it_has_arrived_does_not_arrive_twice(tmp_path: Path) -> None:
+    entities = queues("1-1")
+    async with local_broker(
+        tmp_path, entities, ManualClock(), stores=2, make_store=SlowStore
+    ) as broker:
+        here, there = broker.stores
+        assert isinstance(there, SlowStore)
+        there.other = here
+        await send_messages(broker, "b", numbered(MESSAGES))
+        await forward_all(broker, entities, Fuse())
+        assert here.openings == 2, "it was not away"
+        arrived = await everything(broker.queue("c"))
+        assert [int(each.content) for each in arrived] == list(range(MESSAGES))
