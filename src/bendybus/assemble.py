@@ -21,7 +21,6 @@ from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
 from bendybus.model.store_status import StoreStatus
 from bendybus.model.transaction import TransactionLimits
-from bendybus.server.incoming_message import id_of
 from bendybus.server.listener import listen
 from bendybus.server.rule_view import WireContentReader
 from bendybus.settings import RunningPorts, Settings
@@ -131,7 +130,7 @@ async def _sweeping(catalog: Catalog, clock: Clock) -> AsyncIterator[asyncio.Tas
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
             # First: what may have arrived elsewhere is taken up before any of it can expire.
-            tasks.create_task(Forwarder(catalog, clock, id_of).run(), name="forward")
+            tasks.create_task(Forwarder(catalog, clock).run(), name="forward")
             tasks.create_task(Sweep(catalog, clock).run(), name="sweep")
             tasks.create_task(Removal(catalog, clock).run(), name="removal")
 

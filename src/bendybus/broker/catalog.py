@@ -21,7 +21,7 @@ class Catalog:
 
     def __init__(self, stores: Sequence[Store], namespace: str, reader: ContentReader) -> None:
         self.stores = stores
-        self._reader = reader
+        self.reader = reader
         self.namespace = namespace
         # For each store: which sub-queue of which entity a queue number of it means.
         self.places: list[dict[QueueNumber, tuple[ServedSubQueue, Source]]] = [{} for _ in stores]
@@ -229,7 +229,7 @@ class Catalog:
             case Queue() as queue:
                 return ServedQueue(record.number, queue.name, queue.properties)
             case Topic() as topic:
-                return ServedTopic(record.number, topic, self._reader)
+                return ServedTopic(record.number, topic, self.reader)
             case Subscription() as subscription:
                 assert record.topic is not None, "a subscription belongs to a topic"
                 parent = self.queue(record.topic.name)

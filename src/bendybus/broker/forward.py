@@ -7,7 +7,7 @@ from typing import Final
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
-from bendybus.broker.hand_over import Destinations, IdReader
+from bendybus.broker.hand_over import Destinations
 from bendybus.broker.mover import Mover
 from bendybus.model.errors import BusError, EntityNotFound
 from bendybus.model.ids import Instant, QueueNumber
@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 class Forwarder:
     """Starts a mover for every fragment whose messages are to be taken elsewhere."""
 
-    def __init__(self, catalog: Catalog, clock: Clock, read_id: IdReader) -> None:
+    def __init__(self, catalog: Catalog, clock: Clock) -> None:
         self._catalog = catalog
         self._clock = clock
-        self._destinations = Destinations(catalog, read_id)
+        self._destinations = Destinations(catalog)
         self._store_numbers = {store: at for at, store in enumerate(catalog.stores)}
         self._movers: dict[int, Mover] = {}
 

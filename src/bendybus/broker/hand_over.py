@@ -1,6 +1,6 @@
 """hand over: messages of one queue become messages of another entity, each of them once (D7)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from bendybus.broker.admit import admit
@@ -25,9 +25,6 @@ from bendybus.store.port import Store
 # when so many have gathered, or when there is nothing else to do.
 FORGOTTEN_TOGETHER_MAX: Final = 1000
 
-# Returns the id that a message's sender gave it; only the edge can read contents.
-IdReader = Callable[[bytes], str]
-
 
 class Place(NamedTuple):
     """One fragment of one entity."""
@@ -46,9 +43,8 @@ class Parcel(NamedTuple):
 class Destinations:
     """Every entity that messages can be taken to, and what their stores may forget."""
 
-    def __init__(self, catalog: Catalog, read_id: IdReader) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._read_id = read_id
         self._forgettable: dict[Store, list[Transfer]] = {}
 
     def is_reachable(self, place: Place) -> bool:
@@ -73,13 +69,10 @@ class Destinations:
         assert queue is not None, "a missing one is no destination"
         has_duplicate_detection = queue.properties.requires_duplicate_detection
         marks = marks_of_forwarded(stored) if is_forwarded else marks_of_transferred(stored)
-        message = Message(
-            stored.content,
-            self._read_id(stored.content) if has_duplicate_detection else "",
-            stored.session_id,
-            stored.partition_key,
-            marks=marks,
-        )
+        message = Message(stored.content, "", stored.session_id, stored.partition_key, marks=marks)
+        if has_duplicate_detection:
+            view = self._catalog.reader.view(message, Instant(stored.enqueued_at))
+            message.message_id = str(view.system("MessageId"))
         fragment = fragment_at(
             message,
             stored.sequence,

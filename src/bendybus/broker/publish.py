@@ -9,7 +9,7 @@ from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.broker.served_topic import ServedRule, ServedSubscription, ServedTopic
 from bendybus.model.errors import InvalidOperation
 from bendybus.model.ids import Instant, SubQueue
-from bendybus.model.message import Marks, Message
+from bendybus.model.message import Marks, Message, joined_marks
 from bendybus.model.message_view import MessageView
 from bendybus.model.operations import ChangedCopy, Publish, Taker, Transfer
 from bendybus.model.partitioning import check_keys, fragment_for
@@ -132,7 +132,7 @@ class Publication:
             sub_queue = subscription.sub_queues[SubQueue.DEAD_LETTER]
             source = sub_queue.sources[source.fragment]
             why = DeadLetters(subscription, NO_SESSION, NO_SESSION_DESCRIPTION)
-            copy = replace(copy, marks=why.marks, expires_at=None)
+            copy = replace(copy, marks=joined_marks(copy.marks, why.marks), expires_at=None)
         self.changed.append(ChangedCopy(source.number, at, copy))
         self.arrivals.append(Arrival(sub_queue, source, [copy], copy.expires_at))
 

@@ -4,9 +4,9 @@ To everything behind the edge a message is opaque `content` with a few fields be
 edge writes the content and reads it back; no rule needs to look inside.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bendybus.model.ids import Instant
 
@@ -50,6 +50,17 @@ class Marks:
     # How many times it was forwarded (R6), and where to, of one that is on its way (R5.6).
     hops: int | None = None
     destination: str | None = None
+
+
+_MARKS: Final = tuple(field.name for field in fields(Marks))
+
+
+def joined_marks(before: Marks | None, later: Marks | None) -> Marks | None:
+    """Add later marks to earlier ones; where both say something, the later count."""
+    if before is None or later is None:
+        return later or before
+    said = {name: value for name in _MARKS if (value := getattr(later, name)) is not None}
+    return replace(before, **said)
 
 
 class Lock(NamedTuple):

@@ -23,7 +23,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.limits import KEY_LENGTH_MAX
 from bendybus.model.message import Message
 from bendybus.model.partitioning import check_keys
-from bendybus.server.stored_content import join_content, split_content
+from bendybus.server.stored_content import join_content
 
 BATCH_FORMAT: Final = 0x80013700
 PROPERTY_BYTES_MAX: Final = 32 * 1024
@@ -105,14 +105,6 @@ def read_batch(payload: bytes, *, is_id_wanted: bool = False) -> list[Message]:
         return [_read_message(each, is_id_wanted=is_id_wanted) for each in inner]
     except DecodeError as error:
         raise ArgumentInvalid(f"The batch cannot be read: {error}.") from error
-
-
-def id_of(content: bytes) -> str:
-    """Return the id of a message as it is stored; every one has an id by then."""
-    _, start = split_content(content)
-    section = find_sections(content[start:])[0]
-    _, at = list_fields(content[start:], section)
-    return text_of_id(decode_value(content, start + at)[0])
 
 
 def _read_plain_message(payload: bytes, *, is_id_wanted: bool) -> Message | None:

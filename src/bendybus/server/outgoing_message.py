@@ -241,11 +241,7 @@ def _annotations(
 
 def _with_changed_properties(bare: bytes, marks: Marks) -> bytes:
     """Merge the changes of receivers, and the reason of dead-lettering, into the properties."""
-    changes = decode_changes(marks.property_changes or b"")
-    if marks.dead_letter_reason is not None:
-        changes["DeadLetterReason"] = marks.dead_letter_reason
-    if marks.dead_letter_description is not None:
-        changes["DeadLetterErrorDescription"] = marks.dead_letter_description
+    changes = properties_of_marks(marks)
     if not changes:
         return bare
     properties: dict[object, object] = {}
@@ -261,6 +257,16 @@ def _with_changed_properties(bare: bytes, marks: Marks) -> bytes:
     properties.update(changes)
     encoded = encode_section(SectionCode.APPLICATION_PROPERTIES, properties)
     return bare[:before] + encoded + bare[at:]
+
+
+def properties_of_marks(marks: Marks) -> dict[object, object]:
+    """Return the application properties that marks amount to."""
+    changes = decode_changes(marks.property_changes or b"")
+    if marks.dead_letter_reason is not None:
+        changes["DeadLetterReason"] = marks.dead_letter_reason
+    if marks.dead_letter_description is not None:
+        changes["DeadLetterErrorDescription"] = marks.dead_letter_description
+    return changes
 
 
 def _without_body(bare: bytes) -> bytes:

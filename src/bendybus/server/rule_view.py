@@ -5,7 +5,8 @@ then once for all rules.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from bendybus.amqp.sections import (
     Section,
@@ -23,6 +24,7 @@ from bendybus.model.message_view import fold_names
 from bendybus.model.rule_actions import Changes
 from bendybus.model.sql_values import FilterFailed
 from bendybus.server.incoming_message import PROPERTIES_BYTES_MAX, text_of_id
+from bendybus.server.outgoing_message import properties_of_marks
 from bendybus.server.stored_content import decode_head, join_content, split_content
 
 # Where the properties that rules can see are in the section of that name.
@@ -40,6 +42,13 @@ _FIELDS_COUNT: Final = 13
 _IDS: Final = frozenset({"MessageId", "CorrelationId"})
 _VIA_KEY: Final = Symbol("x-opt-via-partition-key")
 _ANNOTATIONS: Final = {"PartitionKey": Symbol("x-opt-partition-key"), "ViaPartitionKey": _VIA_KEY}
+
+# Marks that are among the properties of a copy, where an action may have changed them.
+_WRITTEN_DOWN: Final[dict[str, Any]] = {
+    "property_changes": None,
+    "dead_letter_reason": None,
+    "dead_letter_description": None,
+}
 
 # What is known of a message that is just coming in, without looking into the bare message. All
 # others have no value yet.
@@ -113,7 +122,8 @@ class ContentView:
 
     def _application_properties(self) -> dict[str, object]:
         bare, section = self._find(SectionCode.APPLICATION_PROPERTIES)
-        return {} if section is None else _named(decode_map(bare, section))
+        properties = {} if section is None else _named(decode_map(bare, section))
+        return properties | _marked(self._message)
 
     def _find(self, code: SectionCode) -> tuple[bytes, Section | None]:
         if self._bare is None:
@@ -141,6 +151,7 @@ def _changed(message: Message, changes: Changes) -> Message:
             annotations[_ANNOTATIONS[name]] = value
         else:
             fields[_FIELDS[name]] = value
+    properties |= _marked(message)
     encoded = encode_section(SectionCode.APPLICATION_PROPERTIES, changes.merged_user(properties))
     if len(encoded) > PROPERTIES_BYTES_MAX:
         raise FilterFailed(
@@ -156,8 +167,13 @@ def _changed(message: Message, changes: Changes) -> Message:
         changes.system.get("PartitionKey", message.partition_key),
         message.time_to_live_ms,
         message.scheduled_at,
-        marks=message.marks,
+        marks=message.marks and replace(message.marks, **_WRITTEN_DOWN),
     )
+
+
+def _marked(message: Message) -> dict[str, object]:
+    """Return the properties that were changed while the message was in another queue."""
+    return {} if message.marks is None else _named(properties_of_marks(message.marks))
 
 
 def _with_annotations(head: bytes, changed: dict[object, object]) -> bytes:

@@ -14,7 +14,6 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
-from bendybus.server.incoming_message import id_of
 from bendybus.server.listener import AmqpListener, listen
 from bendybus.server.rule_view import WireContentReader
 from bendybus.store.sqlite.store import SqliteStore
@@ -56,7 +55,7 @@ async def local_broker(
         catalog = Catalog(opened, "sbemulatorns", WireContentReader())
         await catalog.load()
         await catalog.declare(entities)
-        forwarder = Forwarder(catalog, clock, id_of)
+        forwarder = Forwarder(catalog, clock)
         yield LocalBroker(opened, catalog, Sweep(catalog, clock), forwarder, clock)
     finally:
         for store in opened:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import apsw
 
 from bendybus.model.ids import Instant
-from bendybus.model.message import Marks, Message
+from bendybus.model.message import Marks, Message, joined_marks
 from bendybus.model.operations import ChangedCopy, Publish, Taker
 from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.marks import marks_to_text
@@ -127,7 +127,12 @@ def _give(
     starts = iter(_reserve_rows(database, counts))
     for taker, queues in groups:
         given = [
-            _fields(messages[at], rows[at], expires_at, taker.marks or messages[at].marks)
+            _fields(
+                messages[at],
+                rows[at],
+                expires_at,
+                joined_marks(messages[at].marks, taker.marks),
+            )
             for at, expires_at in zip(taker.indexes, taker.expiries, strict=True)
         ]
         places = [(queue, next(starts)) for queue in queues]
