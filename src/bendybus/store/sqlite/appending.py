@@ -41,8 +41,7 @@ def append(database: Database, operation: Append, now: Instant) -> int:
     first = rows_of_queue(queue)[0] + counter
     if messages:
         _insert(database, operation, messages, first, now)
-        if queue in database.session_queues:
-            note_arrivals(database, (first, first + len(messages)), now)
+        note_arrivals(database, queue, first, len(messages), now)
     return first - offset
 
 

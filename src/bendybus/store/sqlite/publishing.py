@@ -176,8 +176,7 @@ def _insert(
     """Add the same messages to queues, in each from a row on."""
     database.run("give", (now, json.dumps(places), json.dumps(given)))
     for queue, start in places:
-        if queue in database.session_queues:
-            note_arrivals(database, (start, start + len(given)), now)
+        note_arrivals(database, queue, start, len(given), now)
 
 
 def _reserve_rows(database: Database, counts: Sequence[tuple[int, int]]) -> list[int]:

@@ -18,6 +18,5 @@ def activate(database: Database, operation: Activate, now: Instant) -> list[int]
         first = rows_of_queue(queue)[0] + reserved[0]
         database.run("activate_messages", (first, ids))
         database.run("remove_messages", (ids,))
-        if queue in database.session_queues:
-            note_arrivals(database, (first, first + len(found.ids)), now)
+        note_arrivals(database, queue, first, len(found.ids), now)
     return found.lost

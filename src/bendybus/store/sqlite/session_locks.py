@@ -37,6 +37,7 @@ def check_held(
         raise SessionLockLost.ended()
 
 
-def note_arrivals(database: Database, rows: tuple[int, int], now: Instant) -> None:
-    """Note which sessions the active messages of these rows, from and up to, belong to."""
-    database.run("note_arrivals", (*rows, now))
+def note_arrivals(database: Database, queue: int, first: int, count: int, now: Instant) -> None:
+    """Note of which sessions messages came: so many rows from the first on, those active now."""
+    if queue in database.session_queues:
+        database.run("note_arrivals", (first, first + count, now))

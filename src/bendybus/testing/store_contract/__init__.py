@@ -19,6 +19,7 @@ from bendybus.testing.store_contract.publishing import PublishingContract
 from bendybus.testing.store_contract.purging import PurgingContract
 from bendybus.testing.store_contract.removing import RemovingContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
+from bendybus.testing.store_contract.sessions import SessionsContract
 from bendybus.testing.store_contract.subject import StoreMaker
 from bendybus.testing.store_contract.switching import SwitchingContract
 from bendybus.testing.store_contract.transferring import TransferringContract
@@ -42,6 +43,7 @@ class StoreContract(
     PublishingContract,
     PurgingContract,
     SchedulingContract,
+    SessionsContract,
     SwitchingContract,
     TransferringContract,
 ):
