@@ -60,6 +60,9 @@ async def _acquire(
     found: dict[int, StoredMessage] = {}
     asked = [Lock(sequence, nonce) for sequence in sequences]
     for source, group in locks_by_source(sub_queue, asked).items():
+        if session_id is not None and source is not sub_queue.source_of_session(session_id):
+            # Another fragment has nothing of this session.
+            continue
         if not source.store.is_online:
             await give_back(sub_queue, [message.lock for message in found.values()], clock)
             raise sub_queue.queue.unavailable(source)
