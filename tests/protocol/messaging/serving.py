@@ -42,7 +42,11 @@ QUEUES = (
     Queue("no-sends", QueueProperties(status=EntityStatus.SEND_DISABLED)),
     Queue("no-receives", QueueProperties(status=EntityStatus.RECEIVE_DISABLED)),
     Queue("off", QueueProperties(status=EntityStatus.DISABLED)),
-    Queue("sessions", QueueProperties(requires_session=True)),
+    Queue("sessions", QueueProperties(lock_duration=_LOCK, requires_session=True)),
+    Queue(
+        "session-parts",
+        QueueProperties(lock_duration=_LOCK, requires_session=True, enable_partitioning=True),
+    ),
     Queue("once", QueueProperties(requires_duplicate_detection=True)),
     Queue(
         "once-parts", QueueProperties(requires_duplicate_detection=True, enable_partitioning=True)
