@@ -9,6 +9,7 @@ import * as refusals from "./refusals.js";
 import * as restarting from "./restarting.js";
 import * as scheduling from "./scheduling.js";
 import * as sending from "./sending.js";
+import * as sessions from "./sessions.js";
 import * as settling from "./settling.js";
 
 const SIDE_BY_SIDE = 8;
@@ -20,6 +21,7 @@ const SCENARIOS = {
   ...restarting,
   ...scheduling,
   ...sending,
+  ...sessions,
   ...settling,
 };
 
