@@ -16,6 +16,7 @@ KINDS: Final = (CONVENTIONAL, PARTITIONED)
 
 # What every queue has unless its scenario says otherwise: locks that outlast any scenario.
 QUEUE_PROPERTIES: Final = {"LockDuration": "PT1M"}
+FORWARDS: Final = ("ForwardTo", "ForwardDeadLetteredMessagesTo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,22 @@ class Case:
 
 def write_namespace(path: Path, cases: Iterable[Case]) -> Path:
     """Write the configuration of a broker that has the queues of these cases, in their order."""
-    queues = [declaration(case.queue, case.kind, case.properties) for case in cases]
-    return write_queues(path, queues)
+    return write_queues(path, [each for case in cases for each in declarations(case)])
+
+
+def declarations(case: Case) -> Iterable[dict[str, Any]]:
+    """Declare the queue of a case, and where it forwards to: a queue of the other kind.
+
+    A name in its properties may begin with `{queue}`, which is that of the case's own.
+    """
+    properties = {
+        key: value.format(queue=case.queue) if key in FORWARDS else value
+        for key, value in case.properties.items()
+    }
+    yield declaration(case.queue, case.kind, properties)
+    [other] = set(KINDS) - {case.kind}
+    for target in {properties[key] for key in FORWARDS if key in properties}:
+        yield declaration(target, other, {})
 
 
 def declaration(name: str, kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ SUBJECTS: Final = (
     "browsing",
     "dead_lettering",
     "drilling",
+    "forwarding",
     "locking",
     "receiving",
     "refusals",
