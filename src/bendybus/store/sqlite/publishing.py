@@ -19,10 +19,13 @@ from bendybus.model.operations import ChangedCopy, Publish, Taker
 from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.appending import quota_exceeded, sealed_messages
-from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array, rows_of_queue
 from bendybus.store.sqlite.session_locks import note_arrivals
 from bendybus.store.sqlite.shared_bodies import share
 from bendybus.store.sqlite.thinning import new_indexes
+
+# Of one message in one queue: body, size, expiry, session, key, and marks.
+_Fields = tuple[int, int, int | None, str | None, str | None, str | None]
 
 
 class _Group(NamedTuple):
@@ -122,9 +125,13 @@ def _give(
     rows: dict[int, int],
     now: Instant,
 ) -> None:
-    """Add messages to the queues of all takers, those of a group in one step."""
+    """Add messages to the queues of all takers: those of a group in one step.
+
+    Takers that have no equal share one step, too: there may be a thousand of them.
+    """
     counts = [(queue, len(group.taker.indexes)) for group in groups for queue in group.queues]
     starts = iter(_reserve_rows(database, counts))
+    alone: list[tuple[int, list[_Fields]]] = []
     for taker, queues in groups:
         given = [
             _fields(
@@ -136,7 +143,13 @@ def _give(
             for at, expires_at in zip(taker.indexes, taker.expiries, strict=True)
         ]
         places = [(queue, next(starts)) for queue in queues]
-        _insert(database, places, given, now)
+        if len(places) == 1:
+            alone.append((places[0][1], given))
+            continue
+        database.run("give", (now, json.dumps(places), json.dumps(given)))
+        for queue, start in places:
+            note_arrivals(database, queue, start, len(given), now)
+    _give_each(database, alone, now)
 
 
 def _give_changed(
@@ -151,7 +164,8 @@ def _give_changed(
     for copy in changed:
         by_queue.setdefault(copy.queue, []).append(copy)
     starts = _reserve_rows(database, [(queue, len(each)) for queue, each in by_queue.items()])
-    for (queue, copies), start in zip(by_queue.items(), starts, strict=True):
+    each: list[tuple[int, list[_Fields]]] = []
+    for copies, start in zip(by_queue.values(), starts, strict=True):
         bodies = sealed_messages(start, [copy.message for copy in copies], now)
         database.run("append_bodies", (start, apsw.carray(bodies)))
         given = [
@@ -164,19 +178,22 @@ def _give_changed(
             )
             for row, copy in enumerate(copies, start)
         ]
-        _insert(database, [(queue, start)], given, now)
+        each.append((start, given))
+    _give_each(database, each, now)
 
 
-def _insert(
-    database: Database,
-    places: Sequence[tuple[int, int]],
-    given: Sequence[tuple[object, ...]],
-    now: Instant,
-) -> None:
-    """Add the same messages to queues, in each from a row on."""
-    database.run("give", (now, json.dumps(places), json.dumps(given)))
-    for queue, start in places:
-        note_arrivals(database, queue, start, len(given), now)
+def _give_each(database: Database, runs: Sequence[tuple[int, list[_Fields]]], now: Instant) -> None:
+    """Add runs of messages, each from a row of its own on."""
+    if not runs:
+        return
+    rows = [
+        (row, row >> COUNTER_BITS_HERE, *fields)
+        for start, given in runs
+        for row, fields in enumerate(given, start)
+    ]
+    database.run("give_each", (now, json.dumps(rows)))
+    for start, given in runs:
+        note_arrivals(database, start >> COUNTER_BITS_HERE, start, len(given), now)
 
 
 def _reserve_rows(database: Database, counts: Sequence[tuple[int, int]]) -> list[int]:
@@ -203,7 +220,7 @@ def _reserve_rows(database: Database, counts: Sequence[tuple[int, int]]) -> list
 
 def _fields(
     message: Message, body: int, expires_at: Instant | None, marks: Marks | None
-) -> tuple[int, int, int | None, str | None, str | None, str | None]:
+) -> _Fields:
     return (
         body,
         len(message.content) + CHECKSUM_SIZE,
