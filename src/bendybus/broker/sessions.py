@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from typing import Final
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.held_sessions import HeldSession
@@ -18,9 +17,6 @@ from bendybus.model.errors import (
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Operation, ReleaseSession, RenewSession, SetSessionState
 from bendybus.store.port import AcceptSession, SessionRefusal
-
-# How many ids one listing returns.
-LISTED_MAX: Final = 250
 
 
 def check_sessions(sub_queue: ServedSubQueue) -> None:
@@ -172,29 +168,6 @@ async def session_state(sub_queue: ServedSubQueue, held: HeldSession, clock: Clo
     return await source.store.session_state(
         source.number, held.session_id, held.nonce, now=clock.now()
     )
-
-
-async def list_sessions(
-    sub_queue: ServedSubQueue, changed_since: Instant | None, skip: int, count_max: int
-) -> list[str]:
-    """Return ids of sessions, fragment by fragment; see `MessageStore.sessions`.
-
-    Fragments whose store is offline are passed over.
-    """
-    check_sessions(sub_queue)
-    count = min(count_max, LISTED_MAX)
-    found: list[str] = []
-    for source in sub_queue.sources:
-        if len(found) == count:
-            break
-        if not source.store.is_online:
-            continue
-        page = await source.store.sessions(
-            source.number, changed_since=changed_since, skip=skip, count_max=count - len(found)
-        )
-        skip -= page.passed
-        found += page.ids
-    return found
 
 
 async def _apply_to_held(

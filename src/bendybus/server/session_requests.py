@@ -7,9 +7,9 @@ from bendybus.amqp.values import AmqpArray, Int, Timestamp
 from bendybus.broker.clock import Clock
 from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.served_queue import ServedSubQueue
+from bendybus.broker.session_listing import SessionListing
 from bendybus.broker.sessions import (
     check_sessions,
-    list_sessions,
     renew_session,
     session_state,
     set_session_state,
@@ -18,8 +18,8 @@ from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange, SessionLo
 from bendybus.model.ids import Instant
 from bendybus.server.request_body import Response, nothing_found, number, succeeded, text
 
-# From the last day that clients can express on, a time means: all that have messages or a state.
-_EVERY_SESSION_FROM: Final = 253_402_214_400_000
+# The first instant beyond the year 9999 means: all that have messages or a state.
+_EVERY_SESSION_FROM: Final = 253_402_300_800_000
 _SKIP_MAX: Final = 2**31 - 1
 
 # Finds the session of an id among those that the asking connection holds.
@@ -33,6 +33,7 @@ class SessionRequests:
         self._sub_queue = sub_queue
         self._clock = clock
         self._find = find
+        self._listing = SessionListing(sub_queue)
 
     def held(self, body: dict[str, Any]) -> HeldSession:
         """Return the session that a request names. Raises `SessionLockLost` if another has it."""
@@ -70,7 +71,7 @@ class SessionRequests:
             raise ArgumentOutOfRange("skip must be at least 0, and top at least 1.")
         time = number(body, "last-updated-time", _EVERY_SESSION_FROM)
         changed_since = None if time >= _EVERY_SESSION_FROM else Instant(time)
-        ids = await list_sessions(self._sub_queue, changed_since, skip, top)
+        ids = await self._listing.page(changed_since, skip, top)
         if not ids:
             return nothing_found("sessions", "com.microsoft:session-not-found"), None
         # Java goes on from the number that we return.

@@ -72,11 +72,18 @@ class SessionRefusal(Enum):
     ASK_AGAIN = "many that seemed to have a message had none any more; there may be others"
 
 
-class SessionPage(NamedTuple):
-    """Some ids of sessions, and how many were passed over before the first of them."""
+class SessionCursor(NamedTuple):
+    """Where a listing of sessions goes on: behind this one, and when its state was set if asked."""
 
-    passed: int
+    session_id: str
+    state_set_at: int
+
+
+class SessionPage(NamedTuple):
+    """Some ids of sessions, and where the next ones begin; None when there are no more."""
+
     ids: list[str]
+    following: SessionCursor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +252,14 @@ class MessageStore(Protocol):
         ...
 
     def sessions(
-        self, queue: QueueNumber, *, changed_since: Instant | None, skip: int, count_max: int
+        self,
+        queue: QueueNumber,
+        *,
+        changed_since: Instant | None,
+        after: SessionCursor | None,
+        count_max: int,
     ) -> Awaitable[SessionPage]:
-        """Return ids of sessions, in order, behind the first `skip` of them.
+        """Look at so many sessions in order, and return the ids of those that are meant.
 
         Those whose state was set after an instant; with None, all that have active messages or a
         state.

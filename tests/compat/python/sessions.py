@@ -289,3 +289,20 @@ def a_batch_of_one_session_is_sent_as_one(bus: Bus) -> None:
         sender.send_messages(messages_of("s", 20))
     with accepted(bus, NEXT_AVAILABLE_SESSION, max_wait_time=20, prefetch_count=10) as receiver:
         assert bodies(receive_all(receiver, 20)) == numbered_bodies(20)
+
+
+# Older clients cannot list them.
+@scenario(RequiresSession=True, is_for_newest=True)
+def sessions_with_messages_or_a_state_are_listed(bus: Bus) -> None:
+    names = {f"s{number}" for number in range(120)}
+    with bus.client() as client:
+        with client.get_queue_sender(bus.queue) as sender:
+            for session_id in names:
+                sender.send_messages(messages_of(session_id, 1))
+        with accepted(bus, "early") as receiver:
+            session_of(receiver).set_state(b"x")
+        moment = datetime.now(UTC)
+        with accepted(bus, "late") as receiver:
+            session_of(receiver).set_state(b"x")
+        assert set(client.list_queue_sessions(bus.queue)) == names | {"early", "late"}
+        assert list(client.list_queue_sessions(bus.queue, state_updated_after=moment)) == ["late"]

@@ -13,10 +13,10 @@ from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.receive import ReceiveMode, check_open_for_receive
 from bendybus.broker.send import check_session_ids, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.session_listing import SessionListing
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import (
     accept_session,
-    list_sessions,
     release_session,
     renew_session,
     session_state,
@@ -345,15 +345,19 @@ async def test_all_sessions_are_listed_page_by_page(
     receiver = await accept(queue, clock, "with state")
     await set_session_state(queue.main, receiver.held, b"x", clock)
 
+    listing = SessionListing(queue.main)
     listed: list[str] = []
-    while page := await list_sessions(queue.main, None, len(listed), 7):
-        assert len(page) <= 7
+    while page := await listing.page(None, len(listed), 7):
+        assert len(page) == min(7, 51 - len(listed))
         listed += page
 
-    assert len(listed) == 51
     assert set(listed) == names | {"with state"}
-    assert await list_sessions(queue.main, moment, 0, 10) == ["with state"]
-    assert await list_sessions(queue.main, Instant(moment + 1000), 0, 10) == []
+    # Asked for out of turn it counts from the start.
+    assert await listing.page(None, 20, 7) == listed[20:27]
+    assert await listing.page(None, 20, 7) == listed[20:27]
+    assert await listing.page(None, 1000, 7) == []
+    assert await listing.page(moment, 0, 10) == ["with state"]
+    assert await listing.page(Instant(moment + 1000), 0, 10) == []
 
 
 @QUEUES

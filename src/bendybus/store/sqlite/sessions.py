@@ -18,7 +18,7 @@ from bendybus.model.operations import (
     SetSessionState,
 )
 from bendybus.store.checksum import CHECKSUM_SIZE, is_intact, sealed
-from bendybus.store.port import AcceptSession, SessionPage, SessionRefusal
+from bendybus.store.port import AcceptSession, SessionCursor, SessionPage, SessionRefusal
 from bendybus.store.sqlite.database import Database
 from bendybus.store.sqlite.session_locks import mark_of
 
@@ -126,17 +126,28 @@ def state(
     return content[:-CHECKSUM_SIZE]
 
 
-def ids(
-    database: Database, queue: QueueNumber, changed_since: Instant | None, limits: tuple[int, int]
+def page(
+    database: Database,
+    queue: QueueNumber,
+    changed_since: Instant | None,
+    after: SessionCursor | None,
+    count_max: int,
 ) -> SessionPage:
     """Return ids of sessions."""
     database.offset(queue)
-    if changed_since is None:
-        found = database.row("list_sessions", (queue, *limits))
-    else:
-        found = database.row("list_changed_sessions", (queue, *limits, changed_since))
+    bindings: tuple[object, ...] = (queue, after.session_id if after else None, count_max)
+    name = "list_sessions"
+    if changed_since is not None:
+        name = "list_changed_sessions"
+        bindings = (*bindings, after.state_set_at if after else changed_since + 1)
+    found = database.row(name, bindings)
     assert found is not None, "an aggregate always has one row"
-    return SessionPage(found[1], json.loads(found[0]))
+    rows = json.loads(found[0])
+    following = None
+    if len(rows) == count_max:
+        state_set_at, session_id, _ = rows[-1]
+        following = SessionCursor(session_id, state_set_at)
+    return SessionPage([session_id for _, session_id, is_meant in rows if is_meant], following)
 
 
 def _seed(queue: QueueNumber, session_id: str) -> int:

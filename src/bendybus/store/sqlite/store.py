@@ -19,6 +19,7 @@ from bendybus.store.port import (
     EntityRecord,
     NumbersGiven,
     QueueCounts,
+    SessionCursor,
     SessionPage,
     SessionRefusal,
 )
@@ -130,12 +131,16 @@ class SqliteStore:
         )
 
     def sessions(
-        self, queue: QueueNumber, *, changed_since: Instant | None, skip: int, count_max: int
+        self,
+        queue: QueueNumber,
+        *,
+        changed_since: Instant | None,
+        after: SessionCursor | None,
+        count_max: int,
     ) -> "asyncio.Future[SessionPage]":
         """Return ids of sessions."""
-        limits = skip, count_max
         return self._lane.submit(
-            lambda db: sessions.ids(db, queue, changed_since, limits), is_synced=False
+            lambda db: sessions.page(db, queue, changed_since, after, count_max), is_synced=False
         )
 
     def due(self, *, now: Instant, count_max: int) -> "asyncio.Future[list[Due]]":

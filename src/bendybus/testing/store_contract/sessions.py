@@ -28,7 +28,7 @@ from bendybus.store.port import (
     AcquireDeferred,
     EntityRecord,
     FragmentPlace,
-    SessionPage,
+    SessionCursor,
     SessionRefusal,
     Store,
 )
@@ -91,10 +91,18 @@ async def answer_to(store: Store, operation: Operation, *, now: Instant = NOON) 
     return answer
 
 
-async def ids(store: Store, *, skip: int = 0, count: int = 100) -> list[str]:
-    """List sessions with messages or a state."""
-    page = await store.sessions(SESSIONS, changed_since=None, skip=skip, count_max=count)
-    return page.ids
+async def pages(
+    store: Store, count: int = 100, *, changed_since: Instant | None = None
+) -> list[list[str]]:
+    """List sessions, so many in a call."""
+    found: list[list[str]] = []
+    after: SessionCursor | None = None
+    while not found or after is not None:
+        ids, after = await store.sessions(
+            SESSIONS, changed_since=changed_since, after=after, count_max=count
+        )
+        found.append(ids)
+    return found
 
 
 class SessionsContract(StoreSubject):
@@ -313,7 +321,7 @@ class SessionsContract(StoreSubject):
         assert await again.session_state(SESSIONS, "a", 3, now=after(1)) == b"so far"
         await answer_to(again, SetSessionState(SESSIONS, "a", 3, None), now=after(1))
         assert await again.session_state(SESSIONS, "a", 3, now=after(1)) is None
-        assert await ids(again) == []
+        assert await pages(again) == [[]]
 
     @promise(1)
     async def test_a_lock_on_a_session_may_outlive_the_store(
@@ -336,23 +344,21 @@ class SessionsContract(StoreSubject):
             await accept(ledgers, session_id, nonce=nonce)
         await take(ledgers, "held", nonce=1)
         await answer_to(ledgers, SetSessionState(SESSIONS, "state", 2, b""))
-        assert await ids(ledgers) == ["free", "held", "state"]
-        assert await ids(ledgers, skip=1, count=1) == ["held"]
-        page = await ledgers.sessions(SESSIONS, changed_since=None, skip=7, count_max=2)
-        assert page == SessionPage(3, [])
+        assert await pages(ledgers) == [["free", "held", "state"]]
+        assert await pages(ledgers, 3) == [["free", "held"], ["state"]]
+        assert await pages(ledgers, 2) == [["free"], ["held", "state"], []]
 
     @promise(3)
     async def test_sessions_are_listed_whose_state_was_set_after_an_instant(
         self, ledgers: Store
     ) -> None:
-        for place, session_id in enumerate(("b", "a", "c")):
-            await accept(ledgers, session_id, nonce=place)
-            state = SetSessionState(SESSIONS, session_id, place, b"x")
-            await answer_to(ledgers, state, now=after(place))
-        page = await ledgers.sessions(SESSIONS, changed_since=NOON, skip=0, count_max=9)
-        assert page == SessionPage(0, ["a", "c"])
-        page = await ledgers.sessions(SESSIONS, changed_since=NOON, skip=1, count_max=9)
-        assert page == SessionPage(1, ["c"])
+        for nonce, (session_id, second) in enumerate({"b": 0, "a": 1, "c": 2, "d": 2}.items()):
+            await accept(ledgers, session_id, nonce=nonce)
+            state = SetSessionState(SESSIONS, session_id, nonce, b"x")
+            await answer_to(ledgers, state, now=after(second))
+        assert await pages(ledgers, changed_since=NOON) == [["a", "c", "d"]]
+        assert await pages(ledgers, 2, changed_since=NOON) == [["a", "c"], ["d"]]
+        assert await pages(ledgers, changed_since=after(2)) == [[]]
 
     @promise(6)
     async def test_one_session_is_browsed_without_touching_it(self, ledgers: Store) -> None:
@@ -388,7 +394,8 @@ class SessionsContract(StoreSubject):
     @pytest.mark.parametrize("session_id", ["", "ä/☃ '\"\\", "\U0001f680" * 64, "a\x00b", "null"])
     async def test_an_id_is_any_text(self, ledgers: Store, session_id: str) -> None:
         await post(ledgers, session_id, b"1")
-        assert await ids(ledgers) == [session_id]
+        assert await pages(ledgers) == [[session_id]]
+        assert await pages(ledgers, 1) == [[session_id], []]
         assert await accept(ledgers) == session_id
         assert contents(await take(ledgers, session_id)) == [b"1"]
         assert await answer_to(ledgers, ReleaseSession(SESSIONS, session_id, 1)) == 1
@@ -409,4 +416,4 @@ class SessionsContract(StoreSubject):
         with pytest.raises(EntityNotFound):
             await ledgers.session_state(nowhere, "a", 1, now=NOON)
         with pytest.raises(EntityNotFound):
-            await ledgers.sessions(nowhere, changed_since=None, skip=0, count_max=1)
+            await ledgers.sessions(nowhere, changed_since=None, after=None, count_max=1)

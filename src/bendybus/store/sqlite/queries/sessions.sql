@@ -84,26 +84,25 @@ DELETE FROM session
    AND is_ready = 0 AND nonce IS NULL AND state IS NULL;
 
 -- name: list_sessions
-SELECT json_group_array(session_id) FILTER (WHERE place > ?2), min(count(*), ?2)
-  FROM (SELECT session_id, row_number() OVER (ORDER BY session_id) AS place
-          FROM session s
-         WHERE queue = ?1
-           AND (state IS NOT NULL
-                OR EXISTS (SELECT 1 FROM message m INDEXED BY message_session_free
-                            WHERE m.queue = ?1 AND m.session_id = s.session_id
-                              AND m.state = 0 AND m.locked_until IS NULL)
-                OR EXISTS (SELECT 1 FROM message m INDEXED BY message_locked
-                            WHERE m.locked_until =
-                                  (s.nonce & 0x3fffffffffffffff | 0x4000000000000000)
-                              AND m.state = 0))
-         ORDER BY session_id LIMIT ?2 + ?3);
+SELECT json_group_array(json_array(
+           0, session_id,
+           state IS NOT NULL
+           OR EXISTS (SELECT 1 FROM message m INDEXED BY message_session_free
+                       WHERE m.queue = ?1 AND m.session_id = s.session_id
+                         AND m.state = 0 AND m.locked_until IS NULL)
+           OR EXISTS (SELECT 1 FROM message m INDEXED BY message_locked
+                       WHERE m.locked_until = (s.nonce & 0x3fffffffffffffff | 0x4000000000000000)
+                         AND m.state = 0)))
+  FROM (SELECT * FROM session
+         WHERE queue = ?1 AND session_id >= coalesce(?2, '') AND session_id IS NOT ?2
+         ORDER BY session_id LIMIT ?3) AS s;
 
 -- name: list_changed_sessions
-SELECT json_group_array(session_id) FILTER (WHERE place > ?2), min(count(*), ?2)
-  FROM (SELECT session_id, row_number() OVER (ORDER BY state_set_at) AS place
-          FROM session INDEXED BY session_changed
-         WHERE queue = ?1 AND state_set_at > ?4
-         ORDER BY state_set_at LIMIT ?2 + ?3);
+SELECT json_group_array(json_array(state_set_at, session_id, 1))
+  FROM (SELECT * FROM session INDEXED BY session_changed
+         WHERE queue = ?1 AND state_set_at >= ?4
+           AND (state_set_at > ?4 OR ?2 IS NULL OR session_id > ?2)
+         ORDER BY state_set_at, session_id LIMIT ?3);
 
 -- name: find_free_in_session
 SELECT json_group_array(json_array(

@@ -1,0 +1,124 @@
+"""No call about sessions gets slower with the number of sessions or of messages in one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bendybus.model.ids import Instant
+from bendybus.model.message import Message
+from bendybus.model.operations import (
+    Append,
+    EndLapsedSessions,
+    Operation,
+    ReleaseSession,
+    Remove,
+    RenewSession,
+    SetSessionState,
+    Unlock,
+)
+from bendybus.store.port import AcceptSession, Acquire, SessionCursor
+from bendybus.store.sqlite import applying, catalog, reading, sessions
+from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.testing.store_contract.sessions import LEDGERS, SESSIONS
+from bendybus.testing.store_contract.subject import LOCK_MS, NOON, ROOMY, after
+from tests.store.test_query_plans import counted_steps
+
+FEW = 100
+UNTIL = Instant(NOON + LOCK_MS)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = open_database(tmp_path / "store.db", Pacing())
+    catalog.put_entity(database, 0, LEDGERS)
+    yield database
+    database.close()
+
+
+def fill(database: Database, numbers: range, session_id: str = "s{:06}") -> None:
+    """Send a message for each number, to the session that the number makes."""
+    messages = [Message(b"x" * 50, session_id=session_id.format(number)) for number in numbers]
+    database.begin(is_synced=False)
+    applying.make(database, Append(SESSIONS, messages, ROOMY), NOON)
+    database.execute("COMMIT")
+
+
+def steps_of_all_calls(database: Database) -> Counter[str]:
+    """Make every call about sessions once, and undo it; return the steps it took."""
+    database.begin(is_synced=False)
+    with counted_steps(database) as steps:
+        held = sessions.accept(database, AcceptSession(SESSIONS, None, UNTIL, 1), after(1))
+        assert held == "s000000"
+        assert sessions.accept(database, AcceptSession(SESSIONS, "new", UNTIL, 2), NOON) == "new"
+        wish = Acquire(SESSIONS, 1, ROOMY, UNTIL, 1, "s000000")
+        [message] = reading.acquire(database, wish, NOON)
+        operations: list[Operation] = [
+            Append(SESSIONS, [Message(b"y", session_id="new")], ROOMY),
+            RenewSession(SESSIONS, "s000000", 1, UNTIL),
+            SetSessionState(SESSIONS, "s000000", 1, b"state"),
+            Unlock(SESSIONS, [message.lock], is_counted=True),
+        ]
+        for operation in operations:
+            applying.make(database, operation, NOON)
+        assert reading.due(database, UNTIL, 10) == []
+        [message] = reading.acquire(database, wish, NOON)
+        assert len(reading.due(database, UNTIL, 10)) == 1
+        assert applying.make(database, EndLapsedSessions(10), UNTIL) == 1
+        assert len(reading.browse(database, SESSIONS, 0, (10, ROOMY), "s000000")) >= 1
+        assert reading.next_due(database) == UNTIL
+        assert sessions.page(database, SESSIONS, None, None, 10).following is not None
+        later = SessionCursor("s000050", NOON)
+        assert len(sessions.page(database, SESSIONS, None, later, 10).ids) == 10
+        assert sessions.page(database, SESSIONS, NOON, later, 10).ids == []
+        assert applying.make(database, Remove(SESSIONS, [message.lock]), NOON) == []
+        assert applying.make(database, ReleaseSession(SESSIONS, "s000000", 1), NOON) == 1
+    database.execute("ROLLBACK")
+    return steps
+
+
+def check_same(few: Counter[str], many: Counter[str]) -> None:
+    assert few.keys() == many.keys()
+    slower = {name: (few[name], many[name]) for name in few if many[name] > few[name] * 1.1 + 20}
+    assert slower == {}
+    assert {"find_waiting_sessions", "find_free_in_session", "end_sessions"} <= set(few)
+
+
+@pytest.mark.parametrize(
+    "many",
+    [20 * FEW, pytest.param(1000 * FEW, marks=[pytest.mark.prove, pytest.mark.timeout(300)])],
+)
+def test_calls_take_the_same_steps_among_many_sessions(database: Database, many: int) -> None:
+    fill(database, range(FEW))
+    few_steps = steps_of_all_calls(database)
+    fill(database, range(FEW, many))
+    check_same(few_steps, steps_of_all_calls(database))
+
+
+def test_calls_take_the_same_steps_in_a_session_of_many_messages(database: Database) -> None:
+    fill(database, range(FEW))
+    fill(database, range(FEW), "s000000")
+    few_steps = steps_of_all_calls(database)
+    fill(database, range(20 * FEW), "s000000")
+    check_same(few_steps, steps_of_all_calls(database))
+
+
+def test_a_session_that_holds_much_is_asked_for_more_in_the_same_steps(
+    database: Database,
+) -> None:
+    """What is held or deferred stands before what is free; nothing may walk over it."""
+    fill(database, range(40 * FEW), "s000000")
+    sessions.accept(database, AcceptSession(SESSIONS, "s000000", UNTIL, 1), NOON)
+
+    def steps() -> Counter[str]:
+        with counted_steps(database) as counted:
+            wish = Acquire(SESSIONS, 10, ROOMY, UNTIL, 1, "s000000")
+            assert len(reading.acquire(database, wish, NOON)) == 10
+        return counted
+
+    few_steps = steps()
+    wish = Acquire(SESSIONS, 20 * FEW, ROOMY, UNTIL, 1, "s000000")
+    assert len(reading.acquire(database, wish, NOON)) == 20 * FEW
+    many_steps = steps()
+    assert many_steps["find_free_in_session"] <= few_steps["find_free_in_session"] * 1.1 + 20
