@@ -266,11 +266,11 @@ class QueueModel:
             )
 
     def _dead_letter(self, message: Expected, reason: str | None, description: str | None) -> None:
-        message.marks = Marks(
+        message.marks = replace(
+            message.marks or Marks(),
             dead_letter_reason=reason,
             dead_letter_description=description,
             dead_letter_source=self.name,
-            property_changes=message.marks.property_changes if message.marks else None,
         )
         message.place, message.sequence = SubQueue.DEAD_LETTER, None
         message.state = MessageState.ACTIVE
