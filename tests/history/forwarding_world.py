@@ -33,7 +33,7 @@ class Outbox(NamedTuple):
 class ForwardingWorld(QueueWorld):
     """Queues of which some forward to others."""
 
-    places = tuple(SubQueue)
+    places = (SubQueue.MAIN, SubQueue.DEAD_LETTER, SubQueue.TRANSFER_DEAD_LETTER)
 
     async def open(self) -> None:
         await super().open()
@@ -44,8 +44,9 @@ class ForwardingWorld(QueueWorld):
         return [
             Outbox(name, place)
             for name in self.models
-            for place, sub_queue in self.served(name).sub_queues.items()
-            if place is SubQueue.TRANSFER or sub_queue.forwards_to is not None
+            for place in self.places
+            if place is SubQueue.TRANSFER
+            or self.served(name).sub_queues[place].forwards_to is not None
         ]
 
     def destination(self, outbox: Outbox, marks: Marks | None) -> str:

@@ -130,4 +130,4 @@ TestConventionalForwardingHistory = pytest.mark.spec("R6")(ConventionalForwardin
 TestPartitionedForwardingHistory = pytest.mark.spec("R6")(PartitionedForwardingHistory.TestCase)
 # An example opens files and syncs them: fewer of them than of pure functions.
 TestConventionalForwardingHistory.settings = settings(max_examples=settings().max_examples // 10)
-TestPartitionedForwardingHistory.settings = settings(max_examples=settings().max_examples // 10)
+TestPartitionedForwardingHistory.settings = settings(max_examples=settings().max_examples // 20)
