@@ -30,17 +30,13 @@ def new_messages(
     wanted = {digest: None for digest in digests if digest is not None}
     if not wanted:
         return range(len(messages))
-    found = database.row("find_seen", (queue, apsw.carray(tuple(wanted)), since))
-    assert found is not None, "an aggregate always has one row"
-    known: list[int] = json.loads(found[0])
-    if known:
-        asked = tuple(wanted)
-        for at in known:
-            del wanted[asked[at]]
+    if not _index_if_new(database, queue, tuple(wanted), since, now):
+        for digest in _known(database, queue, tuple(wanted), since):
+            del wanted[digest]
+        if wanted:
+            _index_if_new(database, queue, tuple(wanted), since, now)
     if wanted:
-        fresh = tuple(wanted)
-        database.run("index_seen", (queue, apsw.carray(fresh), now))
-        database.run("log_seen", (queue, now, b"".join(fresh)))
+        database.run("log_seen", (queue, now, b"".join(wanted)))
     if len(wanted) == len(messages):
         return range(len(messages))
     # Taken out of the dictionary, so that the next of the same id is not found.
@@ -49,6 +45,27 @@ def new_messages(
         for at, digest in enumerate(digests)
         if digest is None or wanted.pop(digest, database) is None
     ]
+
+
+def _index_if_new(
+    database: Database, queue: int, digests: tuple[bytes, ...], since: Instant, now: Instant
+) -> bool:
+    """Add ids to the index if none of them is known: mostly so, and then looked up only once."""
+    database.execute("SAVEPOINT seen")
+    database.run("index_seen", (queue, apsw.carray(digests), now, since))
+    is_new = database.connection.changes() == len(digests)
+    if not is_new:
+        database.execute("ROLLBACK TO seen")
+    database.execute("RELEASE seen")
+    return is_new
+
+
+def _known(
+    database: Database, queue: int, digests: tuple[bytes, ...], since: Instant
+) -> list[bytes]:
+    found = database.row("find_seen", (queue, apsw.carray(digests), since))
+    assert found is not None, "an aggregate always has one row"
+    return [digests[at] for at in json.loads(found[0])]
 
 
 def forget(database: Database, operation: ForgetSeen, now: Instant) -> int:

@@ -6,14 +6,15 @@ would cost a changed page for every message, because digests come in no order. W
 into the cache goes to a temporary file, which nobody ever waits for.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import apsw
 
+from bendybus.store.sqlite.statements import STATEMENTS
+
 DIGEST_SIZE: Final = 16
-# Room for about a million ids. Memory is taken as there are ids.
-CACHE_KIBIBYTES: Final = 48 * 1024
+# Room for about a million ids, of all queues of the store. Taken as there are ids.
+CACHE_KIBIBYTES: Final = 32 * 1024
 
 
 def open_index(connection: apsw.Connection) -> None:
@@ -22,20 +23,14 @@ def open_index(connection: apsw.Connection) -> None:
         "CREATE TEMP TABLE seen_index (queue INTEGER NOT NULL, digest BLOB NOT NULL,"
         " seen_at INTEGER NOT NULL, PRIMARY KEY (queue, digest)) WITHOUT ROWID"
     )
-    connection.execute("PRAGMA temp.journal_mode=MEMORY")
     connection.execute(f"PRAGMA temp.cache_size=-{CACHE_KIBIBYTES}")
+    # While it is filled, nothing needs to be undone: if that fails, all of it goes.
+    connection.execute("PRAGMA temp.journal_mode=OFF")
     with connection:
-        connection.executemany(
-            "INSERT OR REPLACE INTO seen_index (queue, digest, seen_at) VALUES (?, ?, ?)",
-            _logged(connection),
-        )
-
-
-def _logged(connection: apsw.Connection) -> Iterator[tuple[int, bytes, int]]:
-    rows = connection.execute("SELECT queue, seen_at, digests FROM seen ORDER BY id")
-    for queue, seen_at, digests in rows:
-        for digest in split(digests):
-            yield queue, digest, seen_at
+        for queue, seen_at, digests in connection.execute(STATEMENTS["logged_ids"]):
+            array = apsw.carray(split(digests))
+            connection.execute(STATEMENTS["index_seen"], (queue, array, seen_at, seen_at))
+    connection.execute("PRAGMA temp.journal_mode=MEMORY")
 
 
 def split(digests: bytes) -> tuple[bytes, ...]:

@@ -9,8 +9,8 @@ SELECT json_group_array(json_array(enqueued_at, id, 0, delivery_count, marks))
 UPDATE queue SET next_counter = next_counter + ?2 WHERE number = ?1
 RETURNING next_counter - ?2;
 
--- What the checksum is made of stays: the body's row, and the time of enqueueing.
 -- name: activate_messages
+-- What the checksum is made of stays: the body's row, and the time of enqueueing.
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, expires_at, body, size,
         session_id, partition_key, marks)
