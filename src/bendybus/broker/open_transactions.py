@@ -56,17 +56,14 @@ class OpenTransactions:
         via: SentVia | None = None,
     ) -> None:
         """Let messages join a transaction; see `Transaction.send`."""
-        transaction = self._find(transaction_id)
-        buffered = self.buffered_bytes
-        size = sum(len(message.content) for message in messages)
-        if buffered + size > BUFFERED_BYTES_MAX:
-            refusal = QuotaExceeded(
-                f"The open transactions of a connection can hold {BUFFERED_BYTES_MAX} bytes; they"
-                f" hold {buffered}, and what was sent has {size}."
-            )
-            transaction.fail(refusal)
-            raise refusal
-        transaction.send(queue, messages, via)
+        self._with_room(transaction_id, messages).send(queue, messages, via)
+
+    def schedule(
+        self, transaction_id: bytes, queue: ServedQueue, messages: Sequence[Message]
+    ) -> "asyncio.Task[list[int]]":
+        """Let messages join that are to come later; see `Transaction.schedule`."""
+        transaction = self._with_room(transaction_id, messages)
+        return transaction.schedule(queue, messages, self._clock)
 
     def settle(
         self,
@@ -125,3 +122,17 @@ class OpenTransactions:
                 " rolled back."
             )
         return entry[0]
+
+    def _with_room(self, transaction_id: bytes, messages: Sequence[Message]) -> Transaction:
+        """Return a transaction, if there is room in memory for what is to join it."""
+        transaction = self._find(transaction_id)
+        buffered = self.buffered_bytes
+        size = sum(len(message.content) for message in messages)
+        if buffered + size > BUFFERED_BYTES_MAX:
+            refusal = QuotaExceeded(
+                f"The open transactions of a connection can hold {BUFFERED_BYTES_MAX} bytes; they"
+                f" hold {buffered}, and what was sent has {size}."
+            )
+            transaction.fail(refusal)
+            raise refusal
+        return transaction

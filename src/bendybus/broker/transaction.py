@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from bendybus.broker.admit import Admission, admit
 from bendybus.broker.clock import Clock
@@ -25,10 +25,12 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import FragmentIndex, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, Message
-from bendybus.model.operations import Guard, Operation, Remove
+from bendybus.model.operations import Append, Guard, Operation, Remove, Reserve
 from bendybus.model.outcome import Complete, Outcome
 from bendybus.model.settlement import operations_for
 from bendybus.model.transaction import Destination, Home, TransactionScope, Via
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,14 @@ class Transaction:
         # The entity of the home: the first that was used.
         self._queue: ServedQueue | None = None
         self._sends: list[Message] = []
-        self._admission: Admission | None = None
+        self._admissions: list[Admission] = []
         self._transfers: list[Message] = []
+        # By the numbers that were told to who scheduled them.
+        self._scheduled: dict[int, Message] = {}
         self._settlements: list[Operation] = []
         self._claimed: set[tuple[QueueNumber, int]] = set()
         self._returned: set[tuple[ServedSubQueue, Source]] = set()
-        self._deciding: set[asyncio.Task[None]] = set()
+        self._deciding: set[asyncio.Task[Any]] = set()
         self._failure: BusError | None = None
 
     def send(
@@ -66,17 +70,27 @@ class Transaction:
     ) -> None:
         """Let messages join, all or none. Nobody sees them before the commit."""
         with self._dooming():
-            if queue.properties.status is not EntityStatus.ACTIVE:
-                check_open_for_send(queue)
-            through = None if via is None else Via(_destination(via.queue), via.key)
-            place = self._scope.join_send(_destination(queue), messages, through)
-        self._queue = self._queue or (queue if via is None else via.queue)
-        if place == self._scope.home:
+            is_home = self._join(queue, messages, via)
+        if is_home:
             self._sends += messages
         else:
             address(messages, queue)
             self._transfers += messages
-        self.buffered_bytes += sum(len(message.content) for message in messages)
+
+    def schedule(
+        self, queue: ServedQueue, messages: Sequence[Message], clock: Clock
+    ) -> "asyncio.Task[list[int]]":
+        """Let messages join that are to come later; the task ends with the number of each.
+
+        The numbers are reserved at once, and can be used to cancel after the commit.
+        """
+        with self._dooming():
+            if not self._join(queue, messages, None):
+                raise InvalidOperation(
+                    "Messages to another entity than the one that the transaction belongs to have"
+                    " no number before they arrive there; send them with their time instead."
+                )
+        return self._deciding_by(self._number(queue, messages, clock))
 
     def settle(
         self, sub_queue: ServedSubQueue, locks: Sequence[Lock], outcome: Outcome, clock: Clock
@@ -106,6 +120,7 @@ class Transaction:
         """Forget everything. Locks stay with their receivers until they end."""
         self._sends.clear()
         self._transfers.clear()
+        self._scheduled.clear()
         self._settlements.clear()
         self.buffered_bytes = 0
 
@@ -145,6 +160,16 @@ class Transaction:
             self.fail(error)
             raise
 
+    def _join(self, queue: ServedQueue, messages: Sequence[Message], via: SentVia | None) -> bool:
+        """Let messages join; say whether they are for the home."""
+        if queue.properties.status is not EntityStatus.ACTIVE:
+            check_open_for_send(queue)
+        through = None if via is None else Via(_destination(via.queue), via.key)
+        place = self._scope.join_send(_destination(queue), messages, through)
+        self._queue = self._queue or (queue if via is None else via.queue)
+        self.buffered_bytes += sum(len(message.content) for message in messages)
+        return place == self._scope.home
+
     def _claim(self, sub_queue: ServedSubQueue, locks: Sequence[Lock]) -> Source:
         """Note messages as settled here; each can be only once. Returns where they are."""
         groups = locks_by_source(sub_queue, list(locks))
@@ -162,11 +187,25 @@ class Transaction:
         [source] = groups
         return source
 
-    def _deciding_by(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _deciding_by(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Begin what must be over before the commit."""
         task = asyncio.get_running_loop().create_task(work)
         self._deciding.add(task)
         return task
+
+    async def _number(
+        self, queue: ServedQueue, messages: Sequence[Message], clock: Clock
+    ) -> list[int]:
+        """Reserve the numbers of scheduled messages."""
+        with self._dooming():
+            assert self._scope.home is not None, "the messages have joined"
+            source = queue.main.sources[self._scope.home.fragment]
+            reserve: list[Operation] = [Reserve(source.number, len(messages))]
+            [first] = await source.store.apply(reserve, now=clock.now())
+            assert isinstance(first, int), "a reservation is answered with a number"
+        numbers = range(first, first + len(messages))
+        self._scheduled.update(zip(numbers, messages, strict=True))
+        return list(numbers)
 
     async def _look_up(self, source: Source, locks: Sequence[Lock], clock: Clock) -> None:
         """Look whether messages are scheduled still; it is checked again at the commit."""
@@ -200,10 +239,22 @@ class Transaction:
     ) -> list[Operation]:
         """Return what to write. Settlements first: what they free makes room for the sends."""
         operations = _joined(self._settlements)
+        main = queue.main.sources[fragment]
+        for number, message in self._scheduled.items():
+            if (message.scheduled_at or now) <= now:
+                # Its time has come meanwhile: it is sent, under a number like any other.
+                self._sends.append(message)
+                continue
+            admission = admit(queue, main, [message], now)
+            for append in admission.operations:
+                assert isinstance(append, Append), "what is to come later is kept aside"
+                append.numbered_from = number
+            self._admissions.append(admission)
         if self._sends:
-            self._admission = admit(queue, queue.main.sources[fragment], self._sends, now)
-            self._admission.announce()
-            operations += self._admission.operations
+            self._admissions.append(admit(queue, main, self._sends, now))
+        for admission in self._admissions:
+            admission.announce()
+            operations += admission.operations
         if self._transfers:
             outbox = queue.sub_queues[SubQueue.TRANSFER].sources[fragment]
             operations.append(transferring(queue, outbox, self._transfers, now))
@@ -211,8 +262,8 @@ class Transaction:
 
     def _tell(self, queue: ServedQueue, fragment: FragmentIndex, now: Instant) -> None:
         """Wake whoever waits for what the commit has changed."""
-        if self._admission is not None:
-            self._admission.tell()
+        for admission in self._admissions:
+            admission.tell()
         if self._transfers:
             outbox = queue.sub_queues[SubQueue.TRANSFER]
             outbox.note_added(outbox.sources[fragment], len(self._transfers))

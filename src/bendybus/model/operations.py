@@ -42,6 +42,19 @@ class Append:
     duplicates_since: Instant | None = None
     # Of each message where it comes from, when it comes from another queue (D7).
     transfers: Sequence["Transfer"] | None = None
+    # The first of numbers that were reserved for the messages, which then lie at those places.
+    numbered_from: int | None = None
+
+
+@dataclass(slots=True)
+class Reserve:
+    """Give numbers out for messages to come. Answered with the first; the rest follow on.
+
+    Numbers that no `Append` uses leave a gap.
+    """
+
+    queue: QueueNumber
+    count: int
 
 
 class Transfer(NamedTuple):
@@ -247,6 +260,7 @@ class EndLapsedSessions:
 
 Operation = (
     Append
+    | Reserve
     | Publish
     | Forget
     | Remove

@@ -1,5 +1,6 @@
 """Management requests for messages that are to come later: schedule, and take back."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from bendybus.amqp.values import AmqpArray, Long
@@ -17,26 +18,32 @@ async def schedule_messages(
     sub_queue: ServedSubQueue, clock: Clock, body: dict[str, Any]
 ) -> Response:
     """Take messages that say themselves when they are to come."""
-    queue = _queue(sub_queue)
-    numbers = await schedule(queue, _messages(queue, body), clock)
-    return succeeded(), {"sequence-numbers": AmqpArray(Long, tuple(map(Long, numbers)))}
+    queue = scheduling_queue(sub_queue)
+    numbers = await schedule(queue, messages_to_schedule(queue, body), clock)
+    return numbered(numbers)
 
 
 async def cancel_scheduled(
     sub_queue: ServedSubQueue, clock: Clock, body: dict[str, Any]
 ) -> Response:
     """Delete messages whose time has not come."""
-    await cancel(_queue(sub_queue), sequences(body), clock)
+    await cancel(scheduling_queue(sub_queue), sequences(body), clock)
     return succeeded(), None
 
 
-def _queue(sub_queue: ServedSubQueue) -> ServedQueue:
+def numbered(numbers: Sequence[int]) -> Response:
+    """Return the response that tells the numbers of scheduled messages."""
+    return succeeded(), {"sequence-numbers": AmqpArray(Long, tuple(map(Long, numbers)))}
+
+
+def scheduling_queue(sub_queue: ServedSubQueue) -> ServedQueue:
+    """Return the queue, if messages can be scheduled there."""
     if sub_queue.sub_queue is not SubQueue.MAIN:
         raise InvalidOperation("Messages cannot be scheduled in a dead-letter queue.")
     return sub_queue.queue
 
 
-def _messages(queue: ServedQueue, body: dict[str, Any]) -> list[Message]:
+def messages_to_schedule(queue: ServedQueue, body: dict[str, Any]) -> list[Message]:
     """Read the messages of a request. What stands beside each is in the message, too."""
     entries = body.get("messages")
     if not isinstance(entries, list) or not entries:

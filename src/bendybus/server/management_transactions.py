@@ -5,6 +5,11 @@ from typing import Any, Final
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.model.errors import BusError, InvalidOperation, NotImplementedYet
+from bendybus.server.management_scheduling import (
+    messages_to_schedule,
+    numbered,
+    scheduling_queue,
+)
 from bendybus.server.request_body import Response, locks, sequences, settlement, succeeded
 
 # What does not change messages happens at once, whatever transaction a client has open: locking
@@ -36,7 +41,12 @@ async def join_transaction(
         if operation == "update-disposition":
             await transactions.settle(transaction_id, sub_queue, locks(body), settlement(body))
         elif operation == "cancel-scheduled-message":
-            await transactions.cancel(transaction_id, sub_queue.queue, sequences(body))
+            queue = scheduling_queue(sub_queue)
+            await transactions.cancel(transaction_id, queue, sequences(body))
+        elif operation == "schedule-message":
+            queue = scheduling_queue(sub_queue)
+            messages = messages_to_schedule(queue, body)
+            return numbered(await transactions.schedule(transaction_id, queue, messages))
         elif operation in _RULES and sub_queue.queue.is_partitioned:
             raise InvalidOperation(
                 "Rules of a partitioned entity cannot be added or removed in a transaction."

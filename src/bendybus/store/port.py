@@ -175,7 +175,8 @@ class MessageStore(Protocol):
     2. A message is under at most one valid lock at any instant.
     3. Time is an argument; a store never reads a clock.
     4. Policy is the caller's; a store checks guards and constraints, it does not judge.
-    5. Sequence numbers of a queue rise by one, from 1, and none is given twice, ever.
+    5. Sequence numbers of a queue rise by one, from 1, and none is given twice, ever. Those that
+       were reserved and never used leave a gap.
     6. `acquire` returns the oldest free messages, oldest first, and none whose time to live has
        ended. It never waits for messages.
     7. A message whose bytes changed on disk is never returned; it is set aside, once, and the

@@ -93,12 +93,7 @@ async def test_a_deferred_message_stays_locked_after_a_roll_back(
 
 async def _scheduled(client: WireClient, queue: str) -> Any:
     requests = await requests_to(client, f"{queue}/$management", handle=30)
-    later: dict[object, object] = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 60_000)}
-    payload = message(partition_key="k", annotations=later)
-    answer = await requests.ask(
-        "com.microsoft:schedule-message",
-        {"messages": [{"message": payload, "message-id": "an-id"}]},
-    )
+    answer = await requests.ask("com.microsoft:schedule-message", _schedule())
     return answer.body["sequence-numbers"]
 
 
@@ -195,3 +190,75 @@ async def test_looking_is_not_part_of_a_transaction(served: Served) -> None:
 
     assert answer.status == 200
     assert len(answer.body["messages"]) == 1
+
+
+@pytest.mark.spec("R5.4")
+@QUEUES
+@pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "rolled back"])
+async def test_a_message_is_scheduled_at_the_commit_under_the_number_that_was_told(
+    served: Served, queue: str, is_committed: bool
+) -> None:
+    client = await served.client()
+    controller, transaction, requests = await _begun(client, queue)
+
+    answer = await _ask(requests, transaction, "schedule-message", _schedule())
+
+    assert answer.status == 200
+    numbers = answer.body["sequence-numbers"]
+    assert await served.count(queue) == 0
+    discharge = controller.commit if is_committed else controller.roll_back
+    assert await discharge(transaction) == Accepted()
+    cancelled = await requests.ask(
+        "com.microsoft:cancel-scheduled-message", {"sequence-numbers": numbers}
+    )
+    assert cancelled.status == (200 if is_committed else 404)
+    assert await served.count(queue) == 0
+
+
+@QUEUES
+async def test_a_scheduled_message_comes_when_its_time_has(served: Served, queue: str) -> None:
+    client = await served.client()
+    controller, transaction, requests = await _begun(client, queue)
+    await _ask(requests, transaction, "schedule-message", _schedule())
+    assert await controller.commit(transaction) == Accepted()
+    receiver = await client.receiver(queue, handle=40)
+    receiver.flow(link_credit=1)
+
+    served.clock.advance(60)
+    await served.broker.sweep.sweep_all()
+
+    assert see((await receiver.receive()).payload).body == b"later"
+
+
+@QUEUES
+async def test_a_message_whose_time_has_come_before_the_commit_is_sent(
+    served: Served, queue: str
+) -> None:
+    client = await served.client()
+    controller, transaction, requests = await _begun(client, queue)
+    await _ask(requests, transaction, "schedule-message", _schedule())
+    served.clock.advance(61)
+
+    assert await controller.commit(transaction) == Accepted()
+
+    receiver = await client.receiver(queue, handle=40)
+    receiver.flow(link_credit=1)
+    assert see((await receiver.receive()).payload).body == b"later"
+
+
+async def test_a_message_is_not_scheduled_by_way_of_another_entity(served: Served) -> None:
+    client = await served.client()
+    controller, transaction, requests = await _begun(client, "spare")
+    await send_part(await client.sender("orders", handle=3), 1, transaction)
+
+    answer = await _ask(requests, transaction, "schedule-message", _schedule())
+
+    assert answer.properties["errorCondition"] == "amqp:not-allowed"
+    assert condition_of(await controller.commit(transaction)) == ROLLBACK
+
+
+def _schedule() -> dict[str, Any]:
+    """Return the body of a request for a message a minute later."""
+    later: dict[object, object] = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 60_000)}
+    payload = message(b"later", partition_key="k", annotations=later)
+    return {"messages": [{"message": payload, "message-id": "an-id"}]}

@@ -37,8 +37,13 @@ def append(database: Database, operation: Append, now: Instant) -> int:
         # The bytes of a sub-queue are counted, and refused, on the main one.
         _reserve(database, main, (0, size, operation.bytes_max))
         size = 0
-    counter = _reserve(database, queue, (len(messages), size, operation.bytes_max))
-    first = rows_of_queue(queue)[0] + counter
+    wanted = len(messages), size, operation.bytes_max
+    if operation.numbered_from is None:
+        first = rows_of_queue(queue)[0] + _reserve(database, queue, wanted)
+    else:
+        first = operation.numbered_from + offset
+        if database.row("take_room", (queue, *wanted)) is None:
+            raise quota_exceeded(database, queue, size, operation.bytes_max)
     if messages:
         _insert(database, operation, messages, first, now)
         note_arrivals(database, queue, first, len(messages), now)

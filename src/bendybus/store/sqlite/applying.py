@@ -19,6 +19,7 @@ from bendybus.model.operations import (
     Remove,
     Renew,
     RenewSession,
+    Reserve,
     Rewrite,
     SetAside,
     SetSessionState,
@@ -28,6 +29,7 @@ from bendybus.store.sqlite import (
     appending,
     publishing,
     purging,
+    reserving,
     scheduling,
     seen,
     sessions,
@@ -38,6 +40,7 @@ from bendybus.store.sqlite.database import Database
 
 _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]] = {
     Append: appending.append,
+    Reserve: reserving.reserve,
     Publish: publishing.publish,
     Forget: transfers.forget,
     Remove: settling.remove,

@@ -18,6 +18,7 @@ from bendybus.testing.store_contract.numbering import NumberingContract
 from bendybus.testing.store_contract.publishing import PublishingContract
 from bendybus.testing.store_contract.purging import PurgingContract
 from bendybus.testing.store_contract.removing import RemovingContract
+from bendybus.testing.store_contract.reserving import ReservingContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.sessions import SessionsContract
 from bendybus.testing.store_contract.subject import StoreMaker
@@ -42,6 +43,7 @@ class StoreContract(
     NumberingContract,
     PublishingContract,
     PurgingContract,
+    ReservingContract,
     SchedulingContract,
     SessionsContract,
     SwitchingContract,
