@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from bendybus.testing.broker_process import BrokerProcess, broker_process
+from bendybus.testing.broker_process import broker_process
 from bendybus.testing.history_checker import (
     Acknowledged,
     Completed,
@@ -22,39 +22,16 @@ from bendybus.testing.history_checker import (
     check_history,
 )
 from tests.kill.load_client import LoadReceiver, LoadSender
+from tests.kill.logbook import Logbook
 from tests.kill.stored_files import everything_in
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 QUEUES: Final = ("conventional", "partitioned")
 # How many entries of the log pass, at most, between a start and the next kill.
 ENTRIES_PER_LIFE_MAX: Final = 4000
-LIFE_SECONDS_MAX: Final = 60
 # How long nothing may come back while something is there: several times what a lock lasts.
 STALL_SECONDS_MAX: Final = 30
 POLL_SECONDS: Final = 0.1
-
-
-class Logbook:
-    """What all clients saw, queue by queue, and something to be done at a certain entry."""
-
-    def __init__(self) -> None:
-        self.logs: dict[str, list[Entry]] = {queue: [] for queue in QUEUES}
-        self.completed: dict[str, set[int]] = {queue: set() for queue in QUEUES}
-        self._entries_left = 0
-        self._action: Callable[[], None] | None = None
-
-    def write(self, queue: str, entry: Entry) -> None:
-        self.logs[queue].append(entry)
-        if isinstance(entry, Completed):
-            self.completed[queue].add(entry.sequence)
-        self._entries_left -= 1
-        if self._entries_left <= 0 and self._action is not None:
-            action, self._action = self._action, None
-            action()
-
-    def act_after(self, entries: int, action: Callable[[], None]) -> None:
-        """Call `action` in the midst of the so-manieth entry from now."""
-        self._entries_left, self._action = entries, action
 
 
 class Load:
@@ -105,14 +82,14 @@ async def test_nothing_is_lost_doubled_or_disordered_when_the_broker_is_killed(
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
-    book = Logbook()
+    book = Logbook(QUEUES)
     with broker_process(CONFIG) as broker:
         load = Load(book, rng)
         async with load.running(broker.amqp_port):
             for _ in range(kills):
-                await kill_at_some_entry(broker, book, rng.randint(1, ENTRIES_PER_LIFE_MAX))
+                await book.kill_after(rng.randint(1, ENTRIES_PER_LIFE_MAX), broker)
                 await asyncio.to_thread(broker.start)
-            await kill_at_some_entry(broker, book, ENTRIES_PER_LIFE_MAX)
+            await book.kill_after(ENTRIES_PER_LIFE_MAX, broker)
             load.only_receive()
             held = {queue: await everything_in(broker, queue) for queue in QUEUES}
             await asyncio.to_thread(broker.start)
@@ -123,19 +100,6 @@ async def test_nothing_is_lost_doubled_or_disordered_when_the_broker_is_killed(
             log += await everything_in(broker, queue)
             assert check_history(log) == [], f"with seed {seed}"
             check_that_it_was_hard(log)
-
-
-async def kill_at_some_entry(broker: BrokerProcess, book: Logbook, entries: int) -> None:
-    """Let the clients work, and kill the broker in the midst of their so-manieth entry."""
-    killed = asyncio.Event()
-
-    def kill() -> None:
-        broker.kill()
-        killed.set()
-
-    book.act_after(entries, kill)
-    async with asyncio.timeout(LIFE_SECONDS_MAX):
-        await killed.wait()
 
 
 async def drained(book: Logbook, held: dict[str, list[Left]]) -> None:

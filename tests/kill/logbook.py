@@ -1,0 +1,50 @@
+"""What the clients of a broker saw that is killed again and again."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from bendybus.testing.broker_process import BrokerProcess
+from bendybus.testing.history_checker import Acknowledged, Completed, Entry, Received
+
+LIFE_SECONDS_MAX: Final = 60
+
+
+class Logbook:
+    """What all clients saw, queue by queue, and something to be done at a certain entry."""
+
+    def __init__(self, queues: Iterable[str]) -> None:
+        self.logs: dict[str, list[Entry]] = {queue: [] for queue in queues}
+        self.completed: dict[str, set[int]] = {queue: set() for queue in self.logs}
+        self._entries_left = 0
+        self._action: Callable[[], None] | None = None
+
+    def write(self, queue: str, entry: Entry) -> None:
+        """Note what a client saw."""
+        self.logs[queue].append(entry)
+        if isinstance(entry, Completed):
+            self.completed[queue].add(entry.sequence)
+        self._entries_left -= 1
+        if self._entries_left <= 0 and self._action is not None:
+            action, self._action = self._action, None
+            action()
+
+    def missing(self) -> int:
+        """Count the messages that were accepted and have not been received."""
+        count = 0
+        for log in self.logs.values():
+            accepted = {each.message for each in log if isinstance(each, Acknowledged)}
+            count += len(accepted - {each.message for each in log if isinstance(each, Received)})
+        return count
+
+    async def kill_after(self, entries: int, broker: BrokerProcess) -> None:
+        """Let the clients work, and kill the broker in the midst of their so-manieth entry."""
+        killed = asyncio.Event()
+
+        def kill() -> None:
+            broker.kill()
+            killed.set()
+
+        self._entries_left, self._action = entries, kill
+        async with asyncio.timeout(LIFE_SECONDS_MAX):
+            await killed.wait()
