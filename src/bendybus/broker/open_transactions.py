@@ -25,7 +25,8 @@ TRANSACTION_ID_SIZE: Final = 16
 class OpenTransactions:
     """What one connection has declared. Another connection's ids are unknown here.
 
-    One that has run out of time stays, emptied, until its owner discharges it and learns of it.
+    One that has run out of time stays, emptied, so that its owner learns of it by discharging it,
+    unless its place is needed.
     """
 
     def __init__(self, limits: TransactionLimits, clock: Clock) -> None:
@@ -41,6 +42,8 @@ class OpenTransactions:
 
     def declare(self, owner: object) -> bytes:
         """Begin a transaction; return its id."""
+        if len(self._open) >= OPEN_MAX:
+            self._forget_overdue()
         if len(self._open) >= OPEN_MAX:
             raise QuotaExceeded(f"A connection can have at most {OPEN_MAX} open transactions.")
         ends_at = Instant(self._clock.now() + self._limits.seconds_max * 1000)
@@ -107,10 +110,16 @@ class OpenTransactions:
 
     def end_overdue(self) -> None:
         """Free what transactions hold that have run out of time."""
+        for transaction_id in self._overdue():
+            self._open[transaction_id][0].drop()
+
+    def _forget_overdue(self) -> None:
+        for transaction_id in self._overdue():
+            del self._open[transaction_id]
+
+    def _overdue(self) -> list[bytes]:
         now = self._clock.now()
-        for transaction, _ in self._open.values():
-            if transaction.ends_at <= now:
-                transaction.drop()
+        return [each for each, (transaction, _) in self._open.items() if transaction.ends_at <= now]
 
     def _find(self, transaction_id: bytes) -> Transaction:
         entry = self._open.get(transaction_id)

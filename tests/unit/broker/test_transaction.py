@@ -16,6 +16,7 @@ from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import (
     EntityDisabled,
     MessageLockLost,
+    QuotaExceeded,
     StoreFailed,
     StoreUnavailable,
     TransactionRolledBack,
@@ -25,7 +26,7 @@ from bendybus.model.errors import (
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Lock, Message, StoredMessage
 from bendybus.model.outcome import Abandon, Complete, DeadLetter
-from bendybus.model.transaction import TransactionLimits
+from bendybus.model.transaction import OPEN_MAX, TransactionLimits
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import NOON, ManualClock
 from bendybus.testing.faulty_disk import Fault, faulty_disk
@@ -263,3 +264,15 @@ def test_who_discharges_too_late_is_told_so_once(clock: ManualClock) -> None:
         transactions.take_out(transaction_id)
     with pytest.raises(TransactionUnknown):
         transactions.take_out(transaction_id)
+
+
+def test_transactions_that_nobody_discharged_make_room_for_others(clock: ManualClock) -> None:
+    transactions = OpenTransactions(TransactionLimits(seconds_max=5), clock)
+    forgotten = [transactions.declare(object()) for _ in range(OPEN_MAX)]
+    with pytest.raises(QuotaExceeded):
+        transactions.declare(object())
+    clock.advance(5)
+
+    assert transactions.declare(object()) not in forgotten
+    with pytest.raises(TransactionUnknown):
+        transactions.take_out(forgotten[0])
