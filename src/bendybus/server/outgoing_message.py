@@ -3,7 +3,7 @@
     header · delivery annotations · message annotations · bare message as it came
 
 Nearly all messages take the quick way: one `Struct` whose constant parts are the encoded keys.
-Messages with marks, a session or delivery annotations are built section by section.
+Messages with marks or delivery annotations are built section by section.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.server.stored_content import LONG_HEAD, Head, decode_head, split_content
 
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF
+_PARTITION_KEY: Final = Symbol("x-opt-partition-key")
 # A tuple's own constructor, past the one that a named tuple wraps around it.
 _make_lock: Final = partial(tuple.__new__, Lock)
 _ANNOTATIONS_START: Final = b"\x00\x53" + bytes((SectionCode.MESSAGE_ANNOTATIONS, 0xD1))
@@ -84,17 +85,18 @@ class Quick:
             enqueued_sequence,
         ) = message
         size = content[0]
-        if (
-            size == LONG_HEAD
-            or marks is not None
-            or (session_id is not None and self.is_partitioned)
-        ):
+        if size == LONG_HEAD or marks is not None:
             return None
         time_to_live = None if expires_at is None else expires_at - enqueued_at
         head = _quick_head(content[1 : 1 + size], time_to_live)
         if head is None:
             return None
-        header, own, own_count = head
+        header, own, own_count, own_key = head
+        if session_id is not None and self.is_partitioned and own_key != session_id:
+            if own_key is not None:
+                return None
+            own += _partition_key(session_id)
+            own_count += 2
         rest_of = (state, locked_until, sequence >> COUNTER_BITS)
         if rest_of != self._rest_of:
             self._rest = self._rest_bytes(*rest_of)
@@ -133,6 +135,7 @@ class _QuickHead(NamedTuple):
     header: bytes
     annotations: bytes
     annotations_count: int
+    partition_key: object
 
 
 @lru_cache(maxsize=4096)
@@ -152,7 +155,13 @@ def _quick_head(head: bytes, time_to_live_ms: int | None) -> _QuickHead | None:
     header = b"\x00\x53\x70\xc0" + bytes((1 + len(fields) + 4, 5)) + fields
     own = decoded.message_annotations
     pairs = b"".join(encode_value(key) + encode_value(value) for key, value in own.items())
-    return _QuickHead(header, pairs, 2 * len(own))
+    return _QuickHead(header, pairs, 2 * len(own), own.get(_PARTITION_KEY))
+
+
+@lru_cache(maxsize=4096)
+def _partition_key(session_id: str) -> bytes:
+    """Encode the annotation that says which key led to the fragment."""
+    return _key(_PARTITION_KEY) + encode_value(session_id)
 
 
 def payload_of(message: StoredMessage, quick: Quick) -> bytes:
@@ -233,7 +242,7 @@ def _annotations(
     if is_partitioned:
         annotations[Symbol("x-opt-partition-id")] = Short(fragment_of(message.sequence))
         if message.session_id is not None:
-            annotations[Symbol("x-opt-partition-key")] = message.session_id
+            annotations[_PARTITION_KEY] = message.session_id
     if marks.dead_letter_source is not None:
         annotations[Symbol("x-opt-deadletter-source")] = marks.dead_letter_source
     return annotations

@@ -132,11 +132,13 @@ def test_a_damaged_message_never_breaks_the_way_out(insert: bytes, at: int, byte
 @given(
     HEADERS,
     st.dictionaries(
-        st.sampled_from([Symbol("x-opt-partition-key"), Symbol("own")]), st.text(max_size=20)
+        st.sampled_from([Symbol("x-opt-partition-key"), Symbol("own")]),
+        st.sampled_from(["", "a-session", "another"]),
     ),
     st.booleans(),
     st.booleans(),
     st.sampled_from([None, NOON + 1000, NOON + 2**40]),
+    st.sampled_from([None, "a-session"]),
 )
 def test_the_quick_way_out_says_what_the_careful_way_says(
     header: tuple[object, ...] | None,
@@ -144,11 +146,13 @@ def test_the_quick_way_out_says_what_the_careful_way_says(
     is_locked: bool,
     is_partitioned: bool,
     expires_at: int | None,
+    session_id: str | None,
 ) -> None:
     own = encode_section(SectionCode.MESSAGE_ANNOTATIONS, dict(annotations)) if annotations else b""
     head = b"" if header is None else encode_section(SectionCode.HEADER, list(header))
     payload = head + own + encode_properties(["id"]) + encode_section(SectionCode.DATA, b"x")
-    stored = _stored(read_message(payload).content, expires_at=expires_at)
+    content = read_message(payload).content
+    stored = _stored(content, expires_at=expires_at, session_id=session_id)
     quick = Quick(is_locked=is_locked, is_partitioned=is_partitioned)
 
     fast = see(payload_of(stored, quick))
@@ -159,6 +163,13 @@ def test_the_quick_way_out_says_what_the_careful_way_says(
     assert {key: type(value) for key, value in fast.annotations.items()} == {
         key: type(value) for key, value in careful.annotations.items()
     }
+
+
+def test_a_message_of_a_session_goes_the_quick_way_out_of_a_partitioned_queue_too() -> None:
+    stored = _stored(join_content(b"", encode_properties(["id"])), session_id="a-session")
+    payload = Quick(is_locked=True, is_partitioned=True).payload(stored)
+    assert payload is not None
+    assert see(payload).annotations["x-opt-partition-key"] == "a-session"
 
 
 def test_one_quick_builder_serves_messages_of_different_fragments_and_locks() -> None:
