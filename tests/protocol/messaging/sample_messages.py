@@ -14,6 +14,7 @@ from bendybus.amqp.sections import (
 from bendybus.amqp.values import Symbol, Uint
 
 BATCH_FORMAT = 0x80013700
+_LABEL = 3
 _GROUP_ID = 10
 
 
@@ -21,6 +22,7 @@ def message(
     body: bytes = b"hello",
     *,
     message_id: object = "an-id",
+    label: str | None = None,
     session_id: str | None = None,
     partition_key: str | None = None,
     time_to_live_ms: int | None = None,
@@ -38,7 +40,7 @@ def message(
     if annotations:
         parts.append(encode_section(SectionCode.MESSAGE_ANNOTATIONS, annotations))
     fields: list[object] = [None] * 11
-    fields[0], fields[_GROUP_ID] = message_id, session_id
+    fields[0], fields[_LABEL], fields[_GROUP_ID] = message_id, label, session_id
     parts.append(encode_properties(fields))
     if properties is not None:
         parts.append(encode_section(SectionCode.APPLICATION_PROPERTIES, properties))

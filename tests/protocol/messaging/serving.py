@@ -1,4 +1,4 @@
-"""A broker for one test: a few queues, virtual time, and clients that connect to it.
+"""A broker for one test: a few queues and topics, virtual time, and clients that connect to it.
 
 The stores are made once and copied for every test: creating the queues costs many syncs.
 """
@@ -18,7 +18,15 @@ import pytest
 
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.access import AccessRule
-from bendybus.model.entity import EntityStatus, Queue, QueueProperties
+from bendybus.model.entity import (
+    EntityStatus,
+    Queue,
+    QueueProperties,
+    Subscription,
+    SubscriptionProperties,
+    Topic,
+    TopicProperties,
+)
 from bendybus.model.ids import SubQueue
 from bendybus.server.listener import AmqpListener
 from bendybus.store.sqlite.store import SqliteStore
@@ -52,6 +60,17 @@ QUEUES = (
         "once-parts", QueueProperties(requires_duplicate_detection=True, enable_partitioning=True)
     ),
 )
+
+SUBSCRIPTIONS = (
+    Subscription("all", SubscriptionProperties(lock_duration=_LOCK, max_delivery_count=3)),
+    Subscription("ruled", SubscriptionProperties(lock_duration=_LOCK), ()),
+)
+TOPICS = (
+    Topic("news", subscriptions=SUBSCRIPTIONS),
+    Topic("feed", TopicProperties(enable_partitioning=True), SUBSCRIPTIONS),
+    Topic("no-news", TopicProperties(status=EntityStatus.SEND_DISABLED), SUBSCRIPTIONS),
+)
+ENTITIES = (*QUEUES, *TOPICS)
 
 
 @dataclass(slots=True)
@@ -98,7 +117,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("template")
 
     async def make() -> None:
-        async with local_broker(folder, QUEUES, ManualClock(), stores=STORES):
+        async with local_broker(folder, ENTITIES, ManualClock(), stores=STORES):
             pass
 
     asyncio.run(make())
@@ -124,7 +143,7 @@ async def serving(
     """Serve the queues from stores in a folder; a second time finds what the first left."""
     clock = clock or ManualClock()
     async with (
-        local_broker(folder, QUEUES, clock, stores=stores) as broker,
+        local_broker(folder, ENTITIES, clock, stores=stores) as broker,
         listening(broker, rules) as listener,
         AsyncExitStack() as clients,
     ):
