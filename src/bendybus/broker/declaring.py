@@ -73,10 +73,11 @@ class Plan:
             self._last_number += 1
             number = EntityNumber(self._last_number)
             stores = [place.store for place in beside] or self._stores_for(number, entity)
-            record = EntityRecord(number, entity, 1, self._places_in(stores), topic)
+            rules = entity.rules if isinstance(entity, Subscription) else None
+            record = EntityRecord(number, entity, 1, self._places_in(stores), topic, rules)
         else:
             record = _changed(known, entity)
-            if record.entity == known.entity:
+            if dataclasses.replace(record, version=known.version) == known:
                 return known
         self.changed.append(record)
         self._by_name[name_key(name)] = record
@@ -111,7 +112,12 @@ def _changed(known: EntityRecord, entity: Queue | Topic | Subscription) -> Entit
     if type(before) is not type(entity):
         kind = type(before).__name__.lower()
         raise InvalidOperation(f"There is a {kind} of that name already; choose another.")
-    if not isinstance(before, Subscription) and not isinstance(entity, Subscription):
+    changed = dataclasses.replace(known, version=known.version + 1)
+    if isinstance(before, Subscription) and isinstance(entity, Subscription):
+        # Rules that were changed in another way stay, unless the configuration itself has changed.
+        rules = before.rules if entity.rules == known.declared_rules else entity.rules
+        changed = dataclasses.replace(changed, declared_rules=entity.rules)
+        entity = dataclasses.replace(entity, rules=rules)
+    elif not isinstance(before, Subscription) and not isinstance(entity, Subscription):
         check_partitioning_unchanged(before.properties, entity.properties)
-    entity = dataclasses.replace(entity, name=before.name)
-    return dataclasses.replace(known, entity=entity, version=known.version + 1)
+    return dataclasses.replace(changed, entity=dataclasses.replace(entity, name=before.name))

@@ -3,7 +3,7 @@
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, assert_never
 from uuid import UUID
@@ -73,6 +73,16 @@ def entity_from_text(kind: str, name: str, text: str) -> Queue | Topic | Subscri
         return Topic(name, TopicProperties(**fields))
     rules = tuple([_rule(each) for each in fields.pop("rules")])
     return Subscription(name, SubscriptionProperties(**fields), rules)
+
+
+def rules_to_text(rules: Sequence[Rule]) -> str:
+    """Write down rules alone."""
+    return json.dumps([_plain_rule(rule) for rule in rules])
+
+
+def rules_from_text(text: str) -> tuple[Rule, ...]:
+    """Read what `rules_to_text` wrote."""
+    return tuple([_rule(each) for each in json.loads(text)])
 
 
 def _plain_properties(properties: Properties) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from bendybus.model.entity import Queue, Subscription, Topic, subscription_path
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.operations import Answer, Guard, Operation, Transfer
+from bendybus.model.rule import Rule
 from bendybus.model.store_status import StoreStatus
 
 # The end of a lock that lasts as long as its store is open (promise 10).
@@ -141,6 +142,8 @@ class EntityRecord:
     places: tuple[FragmentPlace, ...]
     # Of a subscription, and only of one.
     topic: ParentTopic | None = None
+    # The rules that a configuration last gave it; others may have changed them since.
+    declared_rules: tuple[Rule, ...] | None = None
     # It is no longer served, and goes as soon as all its messages are deleted.
     is_removed: bool = False
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bendybus.broker.catalog import Catalog
+from bendybus.broker.rules import add_rule, remove_rule
 from bendybus.model.entity import (
     Queue,
     QueueProperties,
@@ -15,8 +16,9 @@ from bendybus.model.entity import (
     Topic,
     TopicProperties,
 )
-from bendybus.model.errors import EntityNotFound, StartRefused
+from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
 from bendybus.model.ids import SubQueue
+from bendybus.model.rule import FalseFilter, Rule
 from bendybus.server.rule_view import WireContentReader
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import local_broker
@@ -220,6 +222,44 @@ async def test_a_record_that_one_store_missed_in_a_crash_is_written_there_at_the
     async with verbs(tmp_path, clock, []) as broker:
         for store in broker.stores:
             assert [each.version for each in await store.entities()] == [9]
+
+
+async def test_rules_changed_while_running_stay_until_the_file_itself_changes(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    first, second, added = Rule("one"), Rule("two"), Rule("added", FalseFilter())
+
+    def in_file(*rules: Rule) -> Topic:
+        return Topic("news", subscriptions=(Subscription("all", rules=rules),))
+
+    async with verbs(tmp_path, clock, [in_file(first)]) as broker:
+        subscription = broker.catalog.subscription("news", "all")
+        await add_rule(broker.catalog, subscription, added)
+        await remove_rule(broker.catalog, subscription, "one")
+    for file, expected in ((in_file(first), (added,)), (in_file(second), (second,))):
+        async with verbs(tmp_path, clock, [file]) as broker:
+            subscription = broker.catalog.subscription("news", "all")
+            assert subscription.subscription.rules == expected
+
+
+async def test_a_rule_whose_write_failed_does_not_hold(tmp_path: Path, clock: ManualClock) -> None:
+    async with verbs(tmp_path, clock, [NEWS]) as broker:
+        subscription = broker.catalog.subscription("news", "all")
+        await broker.stores[1].take_offline("drill")
+        with pytest.raises(StoreUnavailable):
+            await add_rule(broker.catalog, subscription, Rule("new"))
+        assert subscription.subscription.rules == (Rule(),)
+        await broker.stores[1].bring_online()
+        await add_rule(broker.catalog, subscription, Rule("newer"))
+
+        versions = {
+            record.version
+            for store in broker.stores
+            for record in await store.entities()
+            if record.number == subscription.number
+        }
+        # The number of the write that failed is not used again: some store might have it.
+        assert versions == {3}
 
 
 async def test_fewer_stores_than_before_are_refused_by_name(

@@ -9,7 +9,13 @@ from bendybus.model.entity import Topic
 from bendybus.model.errors import EntityExists, EntityNotFound
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.operations import ForgetSeen
-from bendybus.store.entity_text import entity_from_text, entity_to_text, kind_of_entity
+from bendybus.store.entity_text import (
+    entity_from_text,
+    entity_to_text,
+    kind_of_entity,
+    rules_from_text,
+    rules_to_text,
+)
 from bendybus.store.port import REMOVED, EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
 from bendybus.store.sqlite.database import Database, rows_of_queue
 from bendybus.store.sqlite.seen import forget
@@ -21,7 +27,7 @@ def entities(database: Database) -> list[EntityRecord]:
     rows = database.rows("entities")
     names = {number: name for number, name, *_ in rows}
     records: list[EntityRecord] = []
-    for number, path, kind, topic, version, text, places, is_removed in rows:
+    for number, path, kind, topic, version, text, declared, places, is_removed in rows:
         parent = None
         if topic is not None:
             parent = ParentTopic(EntityNumber(topic), names[topic].partition(REMOVED)[0])
@@ -36,6 +42,7 @@ def entities(database: Database) -> list[EntityRecord]:
                 version,
                 _places(places),
                 parent,
+                None if declared is None else rules_from_text(declared),
                 is_removed=bool(is_removed),
             )
         )
@@ -104,10 +111,11 @@ def _write_entity(database: Database, store: int, record: EntityRecord) -> None:
     places = json.dumps([(place.store, place.first_queue) for place in record.places])
     kind = kind_of_entity(record.entity)
     topic = None if record.topic is None else record.topic.number
+    declared = None if record.declared_rules is None else rules_to_text(record.declared_rules)
     database.run(
         "put_entity",
         (
-            *(record.number, record.name, kind, topic, record.version, text, places),
+            *(record.number, record.name, kind, topic, record.version, text, declared, places),
             int(record.is_removed),
         ),
     )

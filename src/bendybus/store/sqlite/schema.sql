@@ -17,6 +17,8 @@ CREATE TABLE entity (
     version    INTEGER NOT NULL,
     -- Everything else that the entity says of itself, with the rules of a subscription.
     properties TEXT NOT NULL,
+    -- The rules that a configuration last gave a subscription; since then they may have changed.
+    declared_rules TEXT,
     -- Of every fragment, its store and the first of its queues there; never changes.
     places     TEXT NOT NULL,
     -- Nobody sees it any more, and its messages are being deleted.

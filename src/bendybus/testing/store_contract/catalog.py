@@ -86,6 +86,7 @@ RULED = EntityRecord(
     5,
     (FragmentPlace(HERE, QueueNumber(13)),),
     ParentTopic(EntityNumber(3), "news"),
+    (Rule("first", SqlFilter("a = 1")),),
 )
 
 

@@ -1,9 +1,11 @@
 -- The catalog: entities, and which queues of theirs are here.
 
 -- name: put_entity
-INSERT INTO entity (number, name, kind, topic, version, properties, places, is_removed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-ON CONFLICT (number) DO UPDATE SET name = ?2, version = ?5, properties = ?6, is_removed = ?8;
+INSERT INTO entity
+       (number, name, kind, topic, version, properties, declared_rules, places, is_removed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT (number) DO UPDATE
+   SET name = ?2, version = ?5, properties = ?6, declared_rules = ?7, is_removed = ?9;
 
 -- name: put_queue
 INSERT INTO queue (number, entity, fragment, sub_queue)
@@ -12,7 +14,8 @@ SELECT ?1, ?2, ?3, ?4
                     WHERE number = ?1 AND entity = ?2 AND fragment = ?3 AND sub_queue = ?4);
 
 -- name: entities
-SELECT number, name, kind, topic, version, properties, places, is_removed FROM entity ORDER BY number;
+SELECT number, name, kind, topic, version, properties, declared_rules, places, is_removed
+  FROM entity ORDER BY number;
 
 -- name: queues
 SELECT q.number, e.topic, q.entity, q.fragment, q.sub_queue, e.properties ->> 'requires_session'
