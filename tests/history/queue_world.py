@@ -19,7 +19,13 @@ from bendybus.broker.browse import browse
 from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
 from bendybus.broker.settle import renew, settle
-from bendybus.model.errors import BusError, InvalidOperation, MessageLockLost, StoreUnavailable
+from bendybus.model.errors import (
+    BusError,
+    InvalidOperation,
+    MessageLockLost,
+    SessionLockLost,
+    StoreUnavailable,
+)
 from bendybus.model.ids import SubQueue, fragment_of
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Outcome, Release
@@ -97,6 +103,8 @@ class QueueWorld(World):
     def receive(self, which: int, place: SubQueue, mode: ReceiveMode, counts: list[int]) -> None:
         """Receive, perhaps again, and leave: what was locked beyond the need is free at once."""
         name = self.pick(which)
+        if self.served(name).sub_queues[place].has_sessions:
+            return
         receiver = Receiver(self.served(name).sub_queues[place], mode, self.clock)
         free = self.free(name, place)
         returned: list[StoredMessage] = []
@@ -142,6 +150,8 @@ class QueueWorld(World):
             elif not self.models[name].settle(place, lock, outcome, self.now):
                 expected = MessageLockLost
             failure = failures.get(lock.sequence)
+            if isinstance(failure, SessionLockLost) and sub_queue.has_sessions:
+                failure = MessageLockLost("As its session has, its own lock has ended.")
             assert (failure and type(failure)) == expected
 
     @rule(which=WHICH, times=st.integers(1, DELIVERY_COUNT_MAX), changes=CHANGES)
@@ -157,6 +167,8 @@ class QueueWorld(World):
             return
         name, place, [lock, *_] = self.pick_locks(pick)
         sub_queue = self.served(name).sub_queues[place]
+        if sub_queue.has_sessions:
+            return
         try:
             locked_until = self.run(renew(sub_queue, [lock], self.clock))
         except MessageLockLost:
