@@ -303,6 +303,22 @@ async def test_a_declare_that_is_settled_could_not_be_answered(served: Served) -
     assert error.condition == "amqp:not-allowed"
 
 
+async def test_a_discharge_that_is_settled_is_made_and_not_answered(served: Served) -> None:
+    client = await served.client()
+    controller = await controller_of(client)
+    sender = await client.sender("orders")
+    transaction = await controller.declare()
+    await send_part(sender, 1, transaction)
+
+    controller.say(Discharge(transaction, fail=False), settled=True)
+
+    assert condition_of(await controller.commit(transaction)) == UNKNOWN_ID
+    receiver = await client.receiver("orders")
+    receiver.flow(link_credit=1)
+    await receiver.receive()
+    assert not any(isinstance(each.state, Accepted) for each in client.outcomes_heard())
+
+
 async def test_the_credit_of_a_coordinator_does_not_run_out(served: Served) -> None:
     controller = await controller_of(await served.client())
     for _ in range(250):
