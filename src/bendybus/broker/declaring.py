@@ -8,7 +8,7 @@ from bendybus.model.entity import (
     Queue,
     Subscription,
     Topic,
-    check_partitioning_unchanged,
+    check_fixed_unchanged,
     name_key,
     subscription_path,
 )
@@ -112,12 +112,11 @@ def _changed(known: EntityRecord, entity: Queue | Topic | Subscription) -> Entit
     if type(before) is not type(entity):
         kind = type(before).__name__.lower()
         raise InvalidOperation(f"There is a {kind} of that name already; choose another.")
+    check_fixed_unchanged(before.properties, entity.properties)
     changed = dataclasses.replace(known, version=known.version + 1)
     if isinstance(before, Subscription) and isinstance(entity, Subscription):
         # Rules that were changed in another way stay, unless the configuration itself has changed.
         rules = before.rules if entity.rules == known.declared_rules else entity.rules
         changed = dataclasses.replace(changed, declared_rules=entity.rules)
         entity = dataclasses.replace(entity, rules=rules)
-    elif not isinstance(before, Subscription) and not isinstance(entity, Subscription):
-        check_partitioning_unchanged(before.properties, entity.properties)
     return dataclasses.replace(changed, entity=dataclasses.replace(entity, name=before.name))

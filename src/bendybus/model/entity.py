@@ -171,20 +171,35 @@ class Topic:
         _check_distinct("subscriptions", [each.name for each in self.subscriptions])
 
 
-def check_partitioning_unchanged(
-    before: QueueProperties | TopicProperties, after: QueueProperties | TopicProperties
-) -> None:
-    """Refuse an update that would partition a conventional entity, or the reverse.
+# What is chosen at creation, and how an entity is called that has it and one that has not.
+_FIXED: Final = {
+    "enable_partitioning": ("partitioned", "conventional"),
+    "requires_session": ("with sessions", "without sessions"),
+    "requires_duplicate_detection": (
+        "with duplicate detection",
+        "without duplicate detection",
+    ),
+}
 
-    The fragment is part of every sequence number already given out, so it can never change.
+
+def check_fixed_unchanged(
+    before: QueueProperties | TopicProperties | SubscriptionProperties,
+    after: QueueProperties | TopicProperties | SubscriptionProperties,
+) -> None:
+    """Refuse an update of what is chosen at creation.
+
+    The fragment is part of every sequence number already given out, so partitioning can never
+    change. Messages that came without sessions could not be received with them, and the ids of
+    those that are there are not known.
     """
-    if before.enable_partitioning != after.enable_partitioning:
-        was = "partitioned" if before.enable_partitioning else "conventional"
-        kind = "queue" if isinstance(before, QueueProperties) else "topic"
-        raise InvalidOperation(
-            f"The {kind} was created {was}; partitioning is chosen at creation and cannot be"
-            f" changed. Create another {kind}, move the messages, delete this one."
-        )
+    for name, (with_it, without) in _FIXED.items():
+        if getattr(before, name, False) != getattr(after, name, False):
+            was = with_it if getattr(before, name, False) else without
+            kind = type(before).__name__.removesuffix("Properties").lower()
+            raise InvalidOperation(
+                f"The {kind} was created {was}; that is chosen at creation and cannot be changed."
+                f" Create another {kind}, move the messages, delete this one."
+            )
 
 
 def _check_common(

@@ -25,10 +25,12 @@ async def _delete(
     return await requests.ask(operation, body | more)
 
 
-async def _send(client: WireClient, queue: str, count: int, **fields: object) -> None:
+async def _send(
+    client: WireClient, queue: str, count: int, annotations: dict[object, object] | None = None
+) -> None:
     sender = await client.sender(queue, handle=90)
     for number in range(count):
-        payload = message(b"%d" % number, **fields)  # type: ignore[arg-type]
+        payload = message(b"%d" % number, annotations=annotations)
         assert await sender.sent(payload, number) == Accepted()
 
 
@@ -90,8 +92,8 @@ async def test_scheduled_messages_are_deleted_by_the_time_they_wait_for(
     served: Served, queue: str
 ) -> None:
     client = await served.client()
-    at = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 5000)}
-    await _send(client, queue, 2, annotations=at)
+    at: dict[object, object] = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON + 5000)}
+    await _send(client, queue, 2, at)
     requests = await requests_to(client, f"{queue}/$management")
 
     assert (await _delete(requests, until=NOON + 5000)).status == 204

@@ -121,7 +121,7 @@ async def test_partitioning_never_changes(
     first = Queue("q", QueueProperties(enable_partitioning=is_partitioned))
     second = Queue("q", QueueProperties(enable_partitioning=not is_partitioned))
     async with verbs(tmp_path, clock, [first]) as broker:
-        with pytest.raises(StartRefused, match="partitioning is chosen at creation"):
+        with pytest.raises(StartRefused, match="that is chosen at creation"):
             await broker.catalog.declare([second])
 
         assert broker.queue("q").properties == first.properties

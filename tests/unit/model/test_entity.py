@@ -14,7 +14,7 @@ from bendybus.model.entity import (
     SubscriptionProperties,
     Topic,
     TopicProperties,
-    check_partitioning_unchanged,
+    check_fixed_unchanged,
     name_key,
 )
 from bendybus.model.errors import (
@@ -118,14 +118,29 @@ def test_a_conventional_entity_holds_the_size_asked_for(
 
 
 @pytest.mark.spec("R1.3")
-def test_partitioning_never_changes_after_creation() -> None:
-    conventional = QueueProperties()
-    partitioned = QueueProperties(enable_partitioning=True)
-    check_partitioning_unchanged(conventional, QueueProperties(max_delivery_count=3))
-    with pytest.raises(InvalidOperation, match="created conventional"):
-        check_partitioning_unchanged(conventional, partitioned)
-    with pytest.raises(InvalidOperation, match="created partitioned"):
-        check_partitioning_unchanged(partitioned, conventional)
+@pytest.mark.parametrize(
+    ("field", "with_it", "without"),
+    [
+        ("enable_partitioning", "created partitioned", "created conventional"),
+        ("requires_session", "created with sessions", "created without sessions"),
+        ("requires_duplicate_detection", "created with dup", "created without dup"),
+    ],
+)
+def test_what_is_chosen_at_creation_never_changes(field: str, with_it: str, without: str) -> None:
+    plain = QueueProperties()
+    special = QueueProperties(**{field: True})  # type: ignore[arg-type]  # the field varies
+    check_fixed_unchanged(plain, QueueProperties(max_delivery_count=3))
+    check_fixed_unchanged(special, special)
+    with pytest.raises(InvalidOperation, match=without):
+        check_fixed_unchanged(plain, special)
+    with pytest.raises(InvalidOperation, match=with_it):
+        check_fixed_unchanged(special, plain)
+
+
+def test_a_subscription_keeps_its_sessions() -> None:
+    plain = SubscriptionProperties()
+    with pytest.raises(InvalidOperation, match="The subscription was created without sessions"):
+        check_fixed_unchanged(plain, SubscriptionProperties(requires_session=True))
 
 
 @pytest.mark.parametrize("field", ["forward_to", "forward_dead_lettered_messages_to"])
