@@ -51,6 +51,8 @@ class IncomingLink:
         self._transactions = transactions
         self._is_id_wanted = queue.duplicate_window_ms is not None
         self._lane: list[TransferReceived] = []
+        # Deliveries that have joined a transaction and are to be answered, by its id.
+        self._joined: dict[bytes, list[int]] = {}
         self._storing = 0
         self._unanswered = 0
 
@@ -80,6 +82,8 @@ class IncomingLink:
 
     def work(self) -> None:
         """Store what is in the lane, unless enough is on its way already."""
+        if self._joined:
+            self._answer_joined()
         if not self._lane or self._storing >= STORING_MAX:
             return
         events, self._lane = self._lane, []
@@ -152,9 +156,15 @@ class IncomingLink:
                 self.refuse([event.delivery_id], error)
         else:
             if not event.settled:
-                outcome = TransactionalState(state.txn_id, ACCEPTED)
-                self.link.settle(event.delivery_id, event.delivery_id, outcome)
+                self._joined.setdefault(state.txn_id, []).append(event.delivery_id)
         self.regrant()
+
+    def _answer_joined(self) -> None:
+        """Answer the deliveries of a read that have joined transactions, as few ranges."""
+        joined, self._joined = self._joined, {}
+        for transaction_id, ids in joined.items():
+            for first, last in consecutive_ranges(ids):
+                self.link.settle(first, last, TransactionalState(transaction_id, ACCEPTED))
 
     def messages_of(self, event: TransferReceived) -> list[Message]:
         """Read the messages of a delivery: one, or those of a batch."""
