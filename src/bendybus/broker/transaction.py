@@ -20,6 +20,7 @@ from bendybus.model.errors import (
     BusError,
     InvalidOperation,
     MessageLockLost,
+    MessagingInternal,
     StoreFailed,
     TransactionRolledBack,
 )
@@ -107,8 +108,9 @@ class Transaction:
         self, queue: ServedQueue, sequences: Sequence[int], clock: Clock
     ) -> "asyncio.Task[None]":
         """Let the deletion of scheduled messages join, as `settle` does."""
-        locks = [Lock(sequence, 0) for sequence in sequences]
+        locks = [Lock(sequence, 0) for sequence in dict.fromkeys(sequences)]
         with self._dooming():
+            check_open_for_send(queue)
             source = self._claim(queue.main, locks)
         return self._deciding_by(self._look_up(source, locks, clock))
 
@@ -158,6 +160,10 @@ class Transaction:
             yield
         except BusError as error:
             self.fail(error)
+            raise
+        except BaseException:
+            # A defect, or the end of the broker: what is left must not be committed either.
+            self.fail(MessagingInternal("A part of the transaction failed; see the broker's log."))
             raise
 
     def _join(self, queue: ServedQueue, messages: Sequence[Message], via: SentVia | None) -> bool:

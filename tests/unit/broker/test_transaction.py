@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -179,6 +180,33 @@ async def test_a_commit_that_may_have_been_written_is_not_called_rolled_back(
                 await transaction.commit(clock)
 
             disk.mend()
+
+
+class DefectiveStore(SqliteStore):
+    """Has a defect in one of its calls."""
+
+    def find_locked(self, *arguments: Any, **options: Any) -> Any:
+        del arguments, options
+        raise ZeroDivisionError
+
+
+async def test_a_part_that_met_a_defect_keeps_the_others_from_being_committed(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with local_broker(
+        tmp_path, [ORDERS], clock, stores=1, make_store=DefectiveStore
+    ) as broker:
+        queue = broker.queue("orders")
+        _, message = await _held(queue, clock)
+        transaction = _transaction()
+        transaction.send(queue, [_message()])
+
+        with pytest.raises(ZeroDivisionError):
+            await transaction.settle(queue.main, [message.lock], Complete(), clock)
+        with pytest.raises(TransactionRolledBack, match="see the broker's log"):
+            await transaction.commit(clock)
+
+        assert await _contents(queue) == [message.content]
 
 
 async def test_a_lock_of_a_fragment_that_is_not_there_is_lost(
