@@ -16,6 +16,8 @@ KINDS: Final = (CONVENTIONAL, PARTITIONED)
 
 # What every queue has unless its scenario says otherwise: locks that outlast any scenario.
 QUEUE_PROPERTIES: Final = {"LockDuration": "PT1M"}
+# The property that makes the entity of a case a topic.
+SUBSCRIPTIONS: Final = "Subscriptions"
 FORWARDS: Final = ("ForwardTo", "ForwardDeadLetteredMessagesTo")
 
 
@@ -46,10 +48,17 @@ class Case:
         """Whether its queue has fragments."""
         return self.kind == PARTITIONED
 
+    @property
+    def is_topic(self) -> bool:
+        """Whether it has a topic in place of a queue."""
+        return SUBSCRIPTIONS in self.properties
+
 
 def write_namespace(path: Path, cases: Iterable[Case]) -> Path:
-    """Write the configuration of a broker that has the queues of these cases, in their order."""
-    return write_queues(path, [each for case in cases for each in declarations(case)])
+    """Write the configuration of a broker that has the entities of these cases, in their order."""
+    cases = list(cases)
+    queues = [each for case in cases if not case.is_topic for each in declarations(case)]
+    return write_entities(path, queues, [declared_topic(case) for case in cases if case.is_topic])
 
 
 def declarations(case: Case) -> Iterable[dict[str, Any]]:
@@ -67,6 +76,20 @@ def declarations(case: Case) -> Iterable[dict[str, Any]]:
         yield declaration(target, other, {})
 
 
+def declared_topic(case: Case) -> dict[str, Any]:
+    """Declare the topic of a case, with the subscriptions that its properties list."""
+    own = {key: value for key, value in case.properties.items() if key != SUBSCRIPTIONS}
+    subscriptions = [
+        {**each, "Properties": {**QUEUE_PROPERTIES, **each.get("Properties", {})}}
+        for each in case.properties[SUBSCRIPTIONS]
+    ]
+    return {
+        "Name": case.queue,
+        "Properties": {**own, "EnablePartitioning": case.is_partitioned},
+        SUBSCRIPTIONS: subscriptions,
+    }
+
+
 def declaration(name: str, kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     """Declare one queue as the configuration file has it."""
     own = {**QUEUE_PROPERTIES, **properties, "EnablePartitioning": kind == PARTITIONED}
@@ -75,6 +98,13 @@ def declaration(name: str, kind: str, properties: Mapping[str, Any]) -> dict[str
 
 def write_queues(path: Path, queues: Sequence[Mapping[str, Any]]) -> Path:
     """Write the configuration of a broker that has these queues."""
-    namespace = {"Name": "sbemulatorns", "Queues": queues}
+    return write_entities(path, queues, [])
+
+
+def write_entities(
+    path: Path, queues: Sequence[Mapping[str, Any]], topics: Sequence[Mapping[str, Any]]
+) -> Path:
+    """Write the configuration of a broker that has these queues and topics."""
+    namespace = {"Name": "sbemulatorns", "Queues": queues, "Topics": topics}
     path.write_text(json.dumps({"UserConfig": {"Namespaces": [namespace]}}, indent=1))
     return path

@@ -12,6 +12,7 @@ import * as scheduling from "./scheduling.js";
 import * as sending from "./sending.js";
 import * as sessions from "./sessions.js";
 import * as settling from "./settling.js";
+import * as topics from "./topics.js";
 
 const SIDE_BY_SIDE = 8;
 // Brokers cost more than clients: of scenarios that start their own, few run at a time.
@@ -25,6 +26,7 @@ const SCENARIOS = {
   ...sending,
   ...sessions,
   ...settling,
+  ...topics,
 };
 
 async function assertListIsComplete() {

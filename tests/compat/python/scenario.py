@@ -77,6 +77,21 @@ class Bus:
             yield receiver
 
     @contextmanager
+    def topic_sender(self) -> Iterator[ServiceBusSender]:
+        """Open a sender to the topic, of a scenario that has one."""
+        with self.client() as client, client.get_topic_sender(self.queue) as sender:
+            yield sender
+
+    @contextmanager
+    def subscription(self, name: str, **options: Any) -> Iterator[ServiceBusReceiver]:
+        """Open a receiver of a subscription of the topic."""
+        with (
+            self.client() as client,
+            client.get_subscription_receiver(self.queue, name, **options) as receiver,
+        ):
+            yield receiver
+
+    @contextmanager
     def dead_letters(self, **options: Any) -> Iterator[ServiceBusReceiver]:
         """Open a receiver of the queue's dead letters."""
         with self.receiver(sub_queue=ServiceBusSubQueue.DEAD_LETTER, **options) as receiver:
@@ -115,6 +130,8 @@ def scenario(
     **properties: Any,
 ) -> Callable[[Client], Client]:
     """Declare a scenario; `properties` are those of its queue, as in the configuration file.
+
+    With `Subscriptions` among them, it has a topic in place of a queue.
 
     `is_for_newest` says that it shows what only the newest client can.
     """

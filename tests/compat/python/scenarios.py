@@ -20,6 +20,7 @@ SUBJECTS: Final = (
     "sending",
     "sessions",
     "settling",
+    "topics",
 )
 
 for subject in SUBJECTS:
