@@ -25,6 +25,11 @@ QUEUES = [
     Queue(
         "parts", QueueProperties(lock_duration=LOCK, max_delivery_count=3, enable_partitioning=True)
     ),
+    Queue("ledger", QueueProperties(lock_duration=LOCK, requires_session=True)),
+    Queue(
+        "ledgers",
+        QueueProperties(lock_duration=LOCK, requires_session=True, enable_partitioning=True),
+    ),
 ]
 
 Connect = Callable[..., Any]
@@ -53,7 +58,7 @@ class Served:
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    """A running broker with a conventional and a partitioned queue."""
+    """A running broker with conventional and partitioned queues, some with sessions."""
     # Clients sign tokens by the clock on the wall, so virtual time begins there.
     clock = ManualClock(Instant(round(time.time() * 1000)))
     async with (

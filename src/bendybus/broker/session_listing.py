@@ -35,7 +35,7 @@ class SessionListing:
         Fragments whose store is offline are passed over.
         """
         check_sessions(self._sub_queue)
-        if changed_since != self._changed_since or skip != self._seen:
+        if skip == 0 or skip != self._seen or changed_since != self._changed_since:
             self._rewind(changed_since)
         while self._seen < skip and not self._is_at_end:
             await self._next(min(skip - self._seen, LISTED_MAX))

@@ -1,6 +1,7 @@
 """Our end of one link: what the broker did to it, kept until a step looks."""
 
 from bendybus.amqp.events import TransferReceived
+from bendybus.amqp.link_state import LinkInput
 from bendybus.amqp.performatives import Attach
 from bendybus.amqp.session import AmqpLink, LinkRole
 from bendybus.client.errors import ClientError
@@ -24,6 +25,11 @@ class LinkEnd:
         # follows (AMQP 1.0 §2.6.3).
         is_sender = self.link.role is LinkRole.SENDER
         return (self.attach.target if is_sender else self.attach.source) is not None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the broker has let go of the link, too."""
+        return not self.link.can(LinkInput.RECEIVE_DETACH)
 
     def check(self) -> None:
         """Raise the failure, if there is one."""

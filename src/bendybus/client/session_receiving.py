@@ -1,5 +1,6 @@
 """A receiver that holds a session: nobody else receives from it meanwhile."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -7,10 +8,10 @@ from bendybus.amqp.terminus import Source
 from bendybus.amqp.values import Symbol, Uint
 from bendybus.client.connecting import Connector
 from bendybus.client.connection import Connection
-from bendybus.client.errors import SessionLockLost, SessionUnavailable
+from bendybus.client.errors import ClientError, SessionLockLost, SessionUnavailable
 from bendybus.client.receiving import Receiving
 from bendybus.client.receiving_end import ReceivingEnd
-from bendybus.client.steps import Flush, Step
+from bendybus.client.steps import Flush, Step, wait_for
 
 SESSION_FILTER: Final = Symbol("com.microsoft:session-filter")
 TIMEOUT: Final = Symbol("com.microsoft:timeout")
@@ -72,6 +73,16 @@ class SessionReceiving(Receiving):
         """Hold the session for another lock duration; return until when."""
         self.locked_until = yield from self.entity.renew_session(self.accepted_id, deadline)
         return self.locked_until
+
+    def close(self, deadline: float) -> Step[None]:
+        """Give the session back. When this returns, others can have it, if the broker answered."""
+        connection, end = self.connector.connection, self._end
+        yield from super().close(deadline)
+        if connection is not None and end is not None:
+            with suppress(ClientError):
+                yield from wait_for(
+                    lambda: end.is_gone, connection.check, deadline, "Giving the session back"
+                )
 
     def ask_for_link(self, connection: Connection) -> ReceivingEnd:
         """Ask for the session."""

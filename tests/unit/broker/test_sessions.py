@@ -337,6 +337,8 @@ async def test_all_sessions_are_listed_page_by_page(
     broker: LocalBroker, clock: ManualClock, name: str
 ) -> None:
     queue = broker.queue(name)
+    listing = SessionListing(queue.main)
+    assert await listing.page(None, 0, 7) == []
     names = {f"s{number}" for number in range(50)}
     for session_id in names:
         await post(queue, clock, session_id, b"x")
@@ -345,7 +347,6 @@ async def test_all_sessions_are_listed_page_by_page(
     receiver = await accept(queue, clock, "with state")
     await set_session_state(queue.main, receiver.held, b"x", clock)
 
-    listing = SessionListing(queue.main)
     listed: list[str] = []
     while page := await listing.page(None, len(listed), 7):
         assert len(page) == min(7, 51 - len(listed))
