@@ -27,7 +27,7 @@ class Admission(NamedTuple):
     def tell(self) -> None:
         """Wake who waits for the messages."""
         for sub_queue, source, messages, _ in self.arrivals:
-            sub_queue.note_arrived(source, [messages])
+            sub_queue.note_arrived(source, messages)
 
 
 def admit(

@@ -153,13 +153,13 @@ class ServedSubQueue:
             # Nobody said of which sessions.
             self.held_sessions.wake_all()
 
-    def note_arrived(self, source: Source, parts: Sequence[Sequence[Message]]) -> None:
+    def note_arrived(self, source: Source, messages: Sequence[Message]) -> None:
         """Note that messages were sent; wake who holds their session, else who waits for one."""
         if not self.has_sessions:
-            self.note_added(source, sum(map(len, parts)))
+            self.note_added(source, len(messages))
             return
         source.additions += 1
-        free = self.held_sessions.wake({each.session_id for part in parts for each in part})
+        free = self.held_sessions.wake({message.session_id for message in messages})
         self.waiting.wake(free)
 
     def note_returned(self, source: Source, locks: Sequence[Lock], now: Instant) -> None:

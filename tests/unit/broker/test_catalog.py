@@ -75,6 +75,19 @@ async def test_no_two_queues_share_a_place(tmp_path: Path, clock: ManualClock) -
         assert len(places) == len(set(places)) == 4 * (1 + 16 + 1)
 
 
+@pytest.mark.parametrize("requires_session", [True, False])
+async def test_whether_sessions_are_required_never_changes(
+    tmp_path: Path, clock: ManualClock, requires_session: bool
+) -> None:
+    first = Queue("q", QueueProperties(requires_session=requires_session))
+    second = Queue("q", QueueProperties(requires_session=not requires_session))
+    async with verbs(tmp_path, clock, [first]) as broker:
+        with pytest.raises(StartRefused, match="RequiresSession is chosen at creation"):
+            await broker.catalog.declare([second])
+
+        assert broker.queue("q").main.has_sessions is requires_session
+
+
 @pytest.mark.spec("R7.1")
 async def test_a_restart_finds_queues_and_messages(tmp_path: Path, clock: ManualClock) -> None:
     async with verbs(tmp_path, clock) as broker:
