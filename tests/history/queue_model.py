@@ -18,6 +18,8 @@ LOCK_DURATION_MS: Final = 5_000
 DELIVERY_COUNT_MAX: Final = 2
 # The number that a message was sent under, if it was taken elsewhere before anybody saw it.
 UNKNOWN: Final = -1
+# A description that is there for people to read, whatever it says.
+ANY_TEXT: Final = "?"
 
 
 @dataclass(slots=True)
@@ -248,10 +250,8 @@ class QueueModel:
             expected.sequence, expected.fragment = message.sequence, fragment
             if expected.first_sequence is None:
                 expected.first_sequence = message.enqueued_sequence or message.sequence
-            if expected.marks is not None and expected.marks.enqueued_sequence == UNKNOWN:
-                assert message.marks is not None, "it came from elsewhere"
-                first = message.marks.enqueued_sequence
-                expected.marks = replace(expected.marks, enqueued_sequence=first)
+            if expected.marks is not None and message.marks is not None:
+                expected.marks = _learned(expected.marks, message.marks)
 
     # Rules
 
@@ -283,6 +283,15 @@ class QueueModel:
         marks = message.marks or Marks()
         before = marks.property_changes or b""
         message.marks = replace(marks, property_changes=before + changes)
+
+
+def _learned(expected: Marks, shown: Marks) -> Marks:
+    """Return what is expected, with the answers to what could not be known before."""
+    if expected.enqueued_sequence == UNKNOWN:
+        expected = replace(expected, enqueued_sequence=shown.enqueued_sequence)
+    if expected.dead_letter_description == ANY_TEXT and shown.dead_letter_description:
+        expected = replace(expected, dead_letter_description=shown.dead_letter_description)
+    return expected
 
 
 def _check_order(messages: Sequence[StoredMessage]) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from bendybus.model.entity import Queue
+from bendybus.model.entity import Queue, Topic
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 
@@ -39,7 +39,7 @@ class World(RuleBasedStateMachine):
         self.broker: LocalBroker
         self.run(self.open())
 
-    def entities(self) -> Sequence[Queue]:
+    def entities(self) -> Sequence[Queue | Topic]:
         """Return what the broker is to serve."""
         raise NotImplementedError
 
