@@ -14,13 +14,21 @@ from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock
-from bendybus.model.operations import Activate, EndLapsedSessions, Guard, Operation, Unlock
-from bendybus.model.settlement import operation_for_due
+from bendybus.model.operations import (
+    Activate,
+    EndLapsedSessions,
+    Guard,
+    Operation,
+    Remove,
+    Unlock,
+)
+from bendybus.model.settlement import DeliveryPolicy, operation_for_due
 from bendybus.store.port import Due, Store
 
 SWEEP_SECONDS: Final = 0.25
-# What one store is told in one turn; the next turn follows at once when there is more.
-SWEEP_COUNT_MAX: Final = 500
+# What one store is told in one turn. When there is more, the next follows at once; what others want
+# of the store comes between, so a turn is as much as they have to wait for at most.
+SWEEP_COUNT_MAX: Final = 100
 # A store is looked at now and then even if nothing is known to be due there.
 LOOK_AGAIN_MS: Final = 30_000
 FOREVER: Final = Instant(2**63 - 1)
@@ -140,24 +148,37 @@ async def end_lapsed_sessions(store: Store, session_places: Places, clock: Clock
 
 
 def _decide(found: Sequence[Due], places: Places) -> list[Operation]:
-    """Decide for each, and join the unlocks and the activations of one queue.
+    """Decide for each, and join what one queue is told alike: a store makes that in one step.
 
     Activations stay in the order of their times, which is the order in which they are found.
     """
-    operations: list[Operation] = []
-    unlocks: dict[QueueNumber, list[Unlock]] = {}
-    activations: dict[QueueNumber, Activate] = {}
+    moves: list[Operation] = []
+    unlocks: dict[tuple[QueueNumber, Guard], list[Lock]] = {}
+    removals: dict[tuple[QueueNumber, Guard], list[Lock]] = {}
+    activations: dict[QueueNumber, list[int]] = {}
+    policies = {queue: _policy(places[queue]) for queue in {due.queue for due in found}}
     for due in found:
-        sub_queue, source = places[due.queue]
-        operation = operation_for_due(due.guard, due.lock, due.marks, sub_queue.policy(source))
-        if isinstance(operation, Unlock):
-            unlocks.setdefault(due.queue, []).append(operation)
-        elif isinstance(operation, Activate):
-            joined = activations.setdefault(due.queue, Activate(due.queue, []))
-            joined.sequences = [*joined.sequences, *operation.sequences]
-        else:
-            operations.append(operation)
-    for queue, several in unlocks.items():
-        locks = [lock for unlock in several for lock in unlock.locks]
-        operations.append(Unlock(queue, locks, is_counted=True, guard=several[0].guard))
-    return [*operations, *activations.values()]
+        queue = due.queue
+        match operation_for_due(due.guard, due.lock, due.marks, policies[queue]):
+            case Unlock(locks=locks, guard=guard):
+                unlocks.setdefault((queue, guard), []).extend(locks)
+            case Remove(locks=locks, guard=guard):
+                removals.setdefault((queue, guard), []).extend(locks)
+            case Activate(sequences=sequences):
+                activations.setdefault(queue, []).extend(sequences)
+            case operation:
+                moves.append(operation)
+    return [
+        *moves,
+        *(
+            Unlock(queue, locks, is_counted=True, guard=guard)
+            for (queue, guard), locks in unlocks.items()
+        ),
+        *(Remove(queue, locks, guard) for (queue, guard), locks in removals.items()),
+        *(Activate(queue, sequences) for queue, sequences in activations.items()),
+    ]
+
+
+def _policy(place: tuple[ServedSubQueue, Source]) -> DeliveryPolicy:
+    sub_queue, source = place
+    return sub_queue.policy(source)
