@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from bendybus.broker.admit import admit
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
-from bendybus.model.entity import name_key
 from bendybus.model.errors import BusError, EntityNotFound
 from bendybus.model.forwarding import (
     Undeliverable,
@@ -17,7 +16,7 @@ from bendybus.model.forwarding import (
     why_undeliverable,
 )
 from bendybus.model.ids import FragmentIndex, Instant, SubQueue
-from bendybus.model.message import Message, StoredMessage
+from bendybus.model.message import Marks, Message, StoredMessage
 from bendybus.model.operations import Forget, Operation, Transfer
 from bendybus.store.port import Store
 
@@ -52,34 +51,46 @@ class Destinations:
         queue = self._find(place.entity)
         return queue is None or queue.main.sources[place.fragment].store.is_online
 
-    def address(
-        self, stored: StoredMessage, sub_queue: ServedSubQueue
-    ) -> tuple[Place, Parcel] | Undeliverable:
-        """Say where a message goes, or why it cannot."""
+    def sort(
+        self, batch: Sequence[StoredMessage], sub_queue: ServedSubQueue
+    ) -> tuple[dict[Place, list[Parcel]], list[tuple[StoredMessage, Undeliverable]]]:
+        """Say where messages go, keeping their order, and which cannot go and why."""
+        parcels: dict[Place, list[Parcel]] = {}
+        refused: list[tuple[StoredMessage, Undeliverable]] = []
         is_forwarded = sub_queue.sub_queue is not SubQueue.TRANSFER
-        name = sub_queue.forwards_to
-        if not is_forwarded and stored.marks is not None:
-            name = stored.marks.destination
-        queue = self._find(name or "")
-        undeliverable = why_undeliverable(stored, name or "", queue.properties if queue else None)
-        if is_forwarded and undeliverable is None:
-            undeliverable = why_no_further(stored, name or "")
-        if undeliverable is not None:
-            return undeliverable
-        assert queue is not None, "a missing one is no destination"
-        has_duplicate_detection = queue.properties.requires_duplicate_detection
-        marks = marks_of_forwarded(stored) if is_forwarded else marks_of_transferred(stored)
+        forwards_to = sub_queue.forwards_to or ""
+        queues: dict[str, ServedQueue | None] = {}
+        for stored in batch:
+            name = forwards_to
+            if not is_forwarded and stored.marks is not None:
+                name = stored.marks.destination or ""
+            if name not in queues:
+                queues[name] = self._find(name)
+            queue = queues[name]
+            why = why_undeliverable(stored, name, queue.properties if queue else None)
+            if why is None and is_forwarded:
+                why = why_no_further(stored, name)
+            if why is not None or queue is None:
+                assert why is not None, "what is missing is no destination"
+                refused.append((stored, why))
+                continue
+            marks = marks_of_forwarded(stored) if is_forwarded else marks_of_transferred(stored)
+            parcel = Parcel(stored, self._message(stored, marks, queue))
+            fragment = fragment_at(
+                parcel.message,
+                stored.sequence,
+                len(queue.main.sources),
+                has_duplicate_detection=queue.properties.requires_duplicate_detection,
+            )
+            parcels.setdefault(Place(queue.name, fragment), []).append(parcel)
+        return parcels, refused
+
+    def _message(self, stored: StoredMessage, marks: Marks | None, queue: ServedQueue) -> Message:
         message = Message(stored.content, "", stored.session_id, stored.partition_key, marks=marks)
-        if has_duplicate_detection:
+        if queue.properties.requires_duplicate_detection:
             view = self._catalog.reader.view(message, Instant(stored.enqueued_at))
             message.message_id = str(view.system("MessageId"))
-        fragment = fragment_at(
-            message,
-            stored.sequence,
-            len(queue.main.sources),
-            has_duplicate_detection=has_duplicate_detection,
-        )
-        return Place(name_key(queue.name), fragment), Parcel(stored, message)
+        return message
 
     async def hand_over(
         self, place: Place, source: int, parcels: Sequence[Parcel], now: Instant

@@ -167,15 +167,7 @@ class Mover:
 
     async def _take(self, batch: Sequence[StoredMessage]) -> None:
         """Hand messages over, and remove those that have arrived or cannot be delivered."""
-        groups: dict[Place, list[Parcel]] = {}
-        refused: list[tuple[StoredMessage, Undeliverable]] = []
-        for stored in batch:
-            addressed = self._destinations.address(stored, self._sub_queue)
-            if isinstance(addressed, Undeliverable):
-                refused.append((stored, addressed))
-            else:
-                place, parcel = addressed
-                groups.setdefault(place, []).append(parcel)
+        groups, refused = self._destinations.sort(batch, self._sub_queue)
         arrivals = await asyncio.gather(*(self._hand_over(*group) for group in groups.items()))
         arrived = [place for place, is_there in zip(groups, arrivals, strict=True) if is_there]
         if refused:

@@ -99,9 +99,11 @@ def dead_lettered(
 
 def marks_of_forwarded(message: StoredMessage) -> Marks:
     """Return what a forwarded message brings along: all that happened to it, and one hop more."""
-    marks = message.marks or Marks()
-    first_sequence = marks.enqueued_sequence or message.enqueued_sequence or message.sequence
-    return replace(marks, hops=(marks.hops or 0) + 1, enqueued_sequence=first_sequence)
+    marks, number = message.marks, message.enqueued_sequence or message.sequence
+    if marks is None:
+        return Marks(hops=1, enqueued_sequence=number)
+    number = marks.enqueued_sequence or number
+    return replace(marks, hops=(marks.hops or 0) + 1, enqueued_sequence=number)
 
 
 def marks_of_transferred(message: StoredMessage) -> Marks | None:
