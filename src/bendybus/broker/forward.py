@@ -60,7 +60,10 @@ class Forwarder:
                         group.create_task(self._move(number, mover, turns))
 
     async def _move(self, number: int, mover: Mover, turns: asyncio.Semaphore) -> None:
-        await mover.run(turns)
+        try:
+            await mover.run(turns)
+        except Exception:  # noqa: BLE001 - what nobody foresaw must not stop all the others
+            _log.exception("forwarding failed; what was in hand is tried again after a restart")
         # Nothing happens between its last look and this, so no hint is lost.
         del self._movers[number]
 

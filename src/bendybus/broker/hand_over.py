@@ -18,6 +18,7 @@ from bendybus.model.forwarding import (
 from bendybus.model.ids import FragmentIndex, Instant, SubQueue
 from bendybus.model.message import Marks, Message, StoredMessage
 from bendybus.model.operations import Forget, Operation, Transfer
+from bendybus.model.sql_values import FilterFailed
 from bendybus.store.port import Store
 
 # Transfers that are to be forgotten are told to their store with the next messages for it, or
@@ -75,7 +76,11 @@ class Destinations:
                 refused.append((stored, why))
                 continue
             marks = marks_of_forwarded(stored) if is_forwarded else marks_of_transferred(stored)
-            parcel = Parcel(stored, self._message(stored, marks, queue))
+            try:
+                parcel = Parcel(stored, self._message(stored, marks, queue))
+            except FilterFailed as error:
+                refused.append((stored, Undeliverable("MessageUnreadable", str(error))))
+                continue
             fragment = fragment_at(
                 parcel.message,
                 stored.sequence,

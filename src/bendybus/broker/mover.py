@@ -147,10 +147,10 @@ class Mover:
     async def _called_up(self, line: _Line) -> list[StoredMessage]:
         """Take the first out of a line, as many as one batch may have, and read them."""
         locks = _first_locks(line)
-        for _ in locks:
-            line.held.popleft()
         now = self._clock.now()
         messages = await self._source.store.find_locked(self._source.number, locks, now=now)
+        for _ in locks:
+            line.held.popleft()
         return messages if line.is_unsure else await self._without_expired(messages, now)
 
     async def _without_expired(
@@ -169,37 +169,42 @@ class Mover:
         """Hand messages over, and remove those that have arrived or cannot be delivered."""
         groups, refused = self._destinations.sort(batch, self._sub_queue)
         arrivals = await asyncio.gather(*(self._hand_over(*group) for group in groups.items()))
-        arrived = [place for place, is_there in zip(groups, arrivals, strict=True) if is_there]
         if refused:
             await self._dead_letter(refused)
-        locks = [parcel.stored.lock for place in arrived for parcel in groups[place]]
+        locks = [parcel.stored.lock for arrived in arrivals for parcel in arrived]
         if not locks:
             return
         [lost] = await self._write([Remove(self._source.number, locks)])
         assert isinstance(lost, list), "a removal is answered with what its guard refused"
-        for place in arrived:
-            sequences = {parcel.stored.sequence for parcel in groups[place]}
+        for place, arrived in zip(groups, arrivals, strict=True):
+            sequences = {parcel.stored.sequence for parcel in arrived}
             self._destinations.note_departed(
                 place, self._number, sorted(sequences.difference(lost))
             )
 
-    async def _hand_over(self, place: Place, parcels: list[Parcel]) -> bool:
-        """Hand over what goes to one place. False: it waits, or what is before it does."""
+    async def _hand_over(self, place: Place, parcels: list[Parcel]) -> list[Parcel]:
+        """Hand over what goes to one place, and return what has arrived.
+
+        The rest waits: the place cannot have it now, or not before what came earlier.
+        """
         line = self._lines.get(place)
-        if line is not None and line.held and line.held[0][0].sequence < parcels[0].stored.sequence:
-            line.held.extend(_held(parcels))
-            return False
+        if line is not None and line.held:
+            first = line.held[0][0].sequence
+            line.held.extend(_held(each for each in parcels if each.stored.sequence > first))
+            parcels = [each for each in parcels if each.stored.sequence < first]
+        if not parcels:
+            return []
         try:
             await self._destinations.hand_over(place, self._number, parcels, self._clock.now())
         except BusError as error:
             self._wait(place, parcels, error)
-            return False
+            return []
         if line is not None:
             _log.info("forwarding to '%s' (fragment %d) goes on", *place)
             line.pause, line.is_unsure = PAUSE_SECONDS, False
             if not line.held:
                 del self._lines[place]
-        return True
+        return parcels
 
     def _wait(self, place: Place, parcels: list[Parcel], error: BusError) -> None:
         """Let messages wait, before those that wait for the same place already."""

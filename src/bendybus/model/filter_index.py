@@ -71,9 +71,12 @@ class FilterIndex(Generic[Target]):
     def matching(self, view: MessageView) -> Matches[Target]:
         """Find every target whose filter the message passes."""
         matched = list(self._always)
-        for reader, targets in self._groups.values():
-            matched += targets.get(reader.read(view), ())
         failed: list[tuple[Target, FilterFailed]] = []
+        for reader, targets in self._groups.values():
+            try:
+                matched += targets.get(reader.read(view), ())
+            except FilterFailed as failure:
+                failed += [(target, failure) for same in targets.values() for target in same]
         for target, compiled in self._asked.items():
             try:
                 if compiled.matches(view):

@@ -45,7 +45,10 @@ _BY_FOLDED_NAME: Final = {name.lower(): name for name in SYSTEM_PROPERTIES} | {"
 
 
 class MessageView(Protocol):
-    """One message, as a filter or an action reads it."""
+    """One message, as a filter or an action reads it.
+
+    What cannot be read raises `FilterFailed`.
+    """
 
     @property
     def user(self) -> Mapping[str, object]:

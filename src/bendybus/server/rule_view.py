@@ -118,11 +118,17 @@ class ContentView:
 
     def _properties(self) -> list[object]:
         bare, section = self._find(SectionCode.PROPERTIES)
-        return [] if section is None else decode_list(bare, section)
+        try:
+            return [] if section is None else decode_list(bare, section)
+        except DecodeError as error:
+            raise _unreadable(error) from error
 
     def _application_properties(self) -> dict[str, object]:
         bare, section = self._find(SectionCode.APPLICATION_PROPERTIES)
-        properties = {} if section is None else _named(decode_map(bare, section))
+        try:
+            properties = {} if section is None else _named(decode_map(bare, section))
+        except DecodeError as error:
+            raise _unreadable(error) from error
         return properties | _marked(self._message)
 
     def _find(self, code: SectionCode) -> tuple[bytes, Section | None]:
@@ -131,6 +137,11 @@ class ContentView:
             self._bare = content[split_content(content)[1] :]
             self._sections = {section.code: section for section in find_sections(self._bare)}
         return self._bare, self._sections.get(code)
+
+
+def _unreadable(error: DecodeError) -> FilterFailed:
+    """Let rules fail that ask for what cannot be read; texts, for one, are not checked before."""
+    return FilterFailed(f"the message cannot be read: {error}")
 
 
 def _changed(message: Message, changes: Changes) -> Message:

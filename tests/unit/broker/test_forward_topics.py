@@ -18,7 +18,7 @@ from bendybus.model.forwarding import HOPS_MAX
 from bendybus.model.ids import SubQueue, fragment_of
 from bendybus.model.message import Message
 from bendybus.model.partitioning import fragment_for
-from bendybus.model.rule import Rule, SqlAction, SqlFilter
+from bendybus.model.rule import CorrelationFilter, Rule, SqlAction, SqlFilter
 from bendybus.server.incoming_message import read_message
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import forwarding, local_broker
@@ -169,3 +169,37 @@ async def test_a_disabled_topic_takes_nothing(tmp_path: Path) -> None:
             [kept] = await holding(broker, "a", 1, sub_queue=SubQueue.DEAD_LETTER)
         assert kept.marks is not None
         assert kept.marks.dead_letter_reason == "MessagingEntityDisabled"
+
+
+async def test_what_cannot_be_read_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    by_label = Rule("by-label", SqlFilter("sys.Label = 'x'"))
+    by_correlation = Rule("by-correlation", CorrelationFilter(label="x"))
+    entities: Entities = [
+        queue("a", "news"),
+        topic(
+            "news",
+            subscription("everything", forward_to="once"),
+            subscription("sql", by_label),
+            subscription("correlation", by_correlation),
+        ),
+        queue("once", requires_duplicate_detection=True),
+    ]
+    # A subject that is no text. Nobody looks at it when it is sent.
+    unreadable = (
+        message(b"x").replace(b"an-id@@@", b"an-id@@\xa1\x01\xff").replace(b"\xc0\x14", b"\xc0\x16")
+    )
+    async with local_broker(tmp_path, entities, ManualClock(), stores=2) as broker:
+        async with forwarding(broker):
+            await send_messages(broker, "a", [read_message(unreadable)])
+            await send_messages(broker, "a", [read_message(message(b"y"))])
+            for name in ("sql", "correlation"):
+                path = subscription_path("news", name)
+                [failed] = await holding(broker, path, 1, sub_queue=SubQueue.DEAD_LETTER)
+                assert failed.marks is not None
+                assert failed.marks.dead_letter_reason == "FilterException"
+            path = subscription_path("news", "everything")
+            [refused] = await holding(broker, path, 1, sub_queue=SubQueue.DEAD_LETTER)
+            [arrived] = await holding(broker, "once", 1)
+        assert refused.marks is not None
+        assert refused.marks.dead_letter_reason == "MessageUnreadable"
+        assert arrived.content.endswith(b"y")
