@@ -1,15 +1,13 @@
 """rules: what a subscription lets in, changed while messages flow."""
 
 from dataclasses import replace
-from uuid import uuid4
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.served_topic import ServedSubscription
 from bendybus.model.entity import name_key
 from bendybus.model.errors import EntityExists, EntityNotFound
-from bendybus.model.filters import compile_filter
 from bendybus.model.rule import Rule
-from bendybus.model.rule_actions import compile_action
+from bendybus.model.rule_check import check_rule
 from bendybus.model.topic_queues import check_topic_quota
 
 
@@ -41,10 +39,3 @@ async def remove_rule(catalog: Catalog, subscription: ServedSubscription, name: 
             topic, own = subscription.topic.name, subscription.subscription.name
             raise EntityNotFound.named(f"{catalog.namespace}:Topic:{topic}|{own}|{name}")
         await catalog.set_rules(subscription, left)
-
-
-def check_rule(rule: Rule) -> None:
-    """Raise `ArgumentInvalid` if the filter or the action of a rule means nothing."""
-    compile_filter(rule.filter, new_id=uuid4)
-    if rule.action is not None:
-        compile_action(rule.action, new_id=uuid4)

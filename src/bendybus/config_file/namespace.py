@@ -33,6 +33,8 @@ from bendybus.model.entity import (
 )
 from bendybus.model.namespace import DEFAULT_NAMESPACE_NAME, Namespace
 from bendybus.model.rule import CorrelationFilter, Filter, Rule, SqlAction, SqlFilter
+from bendybus.model.rule_check import checked_action, checked_filter
+from bendybus.model.topic_queues import check_topic_quota
 
 LOGGING_TYPES: Final = ("File", "Console", "File,Console")
 
@@ -103,7 +105,9 @@ def _read_topic(value: Value) -> Topic:
     subscription_values = list(section.items("Subscriptions"))
     subscriptions = tuple(_read_subscription(each) for each in subscription_values)
     _check_distinct(subscription_values)
-    return checked(section, _NAME, lambda: Topic(name, made, subscriptions))
+    topic = checked(section, _NAME, lambda: Topic(name, made, subscriptions))
+    checked(section, _NAME, lambda: check_topic_quota(subscriptions))
+    return topic
 
 
 def _read_subscription(value: Value) -> Subscription:
@@ -127,7 +131,7 @@ def _read_rule(value: Value) -> Rule:
         ("FilterType", "CorrelationFilter", "SqlFilter", "Action")
     )
     action = properties.get("Action")
-    made = None if action is None else make(action, _SQL, SqlAction)
+    made = None if action is None else make(action, _SQL, _checked_action)
     return checked(section, _NAME, lambda: Rule(name, _read_filter(properties), made))
 
 
@@ -136,13 +140,21 @@ def _read_filter(properties: Section) -> Filter:
     match kind.text():
         case "Sql":
             _refuse_other(properties, "CorrelationFilter")
-            return make(properties.need("SqlFilter"), _SQL, SqlFilter)
+            return make(properties.need("SqlFilter"), _SQL, _checked_filter)
         case "Correlation":
             _refuse_other(properties, "SqlFilter")
             return make(properties.need("CorrelationFilter"), CORRELATION_KEYS, CorrelationFilter)
         case other:
             hint = suggest(other, ("Correlation", "Sql"))
             raise kind.refuse(f"{other!r} is not a type of filter; {hint}")
+
+
+def _checked_filter(expression: str = "") -> SqlFilter:
+    return checked_filter(SqlFilter(expression))
+
+
+def _checked_action(expression: str = "") -> SqlAction:
+    return checked_action(SqlAction(expression))
 
 
 def _refuse_other(properties: Section, key: str) -> None:
