@@ -297,6 +297,20 @@ def test_a_wrong_property_is_refused_with_its_place_and_what_would_be_right(
             "SqlFilter.SqlExpression: an SQL expression is needed",
         ),
         (
+            with_rule({"FilterType": "Sql", "SqlFilter": {"SqlExpression": "a = = 1"}}),
+            "SqlFilter.SqlExpression: syntax error at character 5",
+        ),
+        (
+            with_rule(
+                {
+                    "FilterType": "Sql",
+                    "SqlFilter": {"SqlExpression": "a = 1"},
+                    "Action": {"SqlExpression": "SET sys.State = 1"},
+                }
+            ),
+            "Action.SqlExpression: the system property State is read-only",
+        ),
+        (
             with_rule({"FilterType": "Sql", "SqlFilter": {}, "CorrelationFilter": {}}),
             "CorrelationFilter: does not belong to this FilterType",
         ),
@@ -321,6 +335,13 @@ def test_a_wrong_structure_is_refused_with_its_place(
     with pytest.raises(ConfigInvalid) as refused:
         load(tmp_path, content)
     assert text in str(refused.value)
+
+
+@pytest.mark.spec("R1.5")
+def test_too_many_subscriptions_are_refused_at_their_topic(tmp_path: Path) -> None:
+    topic = {"Name": "t", "Subscriptions": [{"Name": f"s{number}"} for number in range(2001)]}
+    with pytest.raises(ConfigInvalid, match=r"Topics\[0\]: A topic can have at most 2000 subscr"):
+        load(tmp_path, {"UserConfig": {"Namespaces": [{"Name": "ns", "Topics": [topic]}]}})
 
 
 @pytest.mark.spec("R1.5")
