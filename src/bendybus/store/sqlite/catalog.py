@@ -18,6 +18,7 @@ from bendybus.store.entity_text import (
 )
 from bendybus.store.port import REMOVED, EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
 from bendybus.store.sqlite.database import Database, rows_of_queue
+from bendybus.store.sqlite.runs import unfold_oldest
 from bendybus.store.sqlite.seen import forget
 from bendybus.store.sqlite.settling import Found, delete
 
@@ -71,6 +72,7 @@ def remove_entity(database: Database, number: EntityNumber, count_max: int) -> b
 
 def _remove_some(database: Database, queue: int, count_max: int) -> bool:
     """Delete what a queue has, up to a bound; say whether there was any."""
+    unfold_oldest(database, queue, count_max, Instant(0))
     found = database.row("find_any", (*rows_of_queue(queue), count_max))
     assert found is not None, "an aggregate always has one row"
     ids: list[int] = json.loads(found[0])

@@ -82,6 +82,10 @@ class Database:
         connection.set_wal_hook(self._note_log)
         for row in self.rows("queues"):
             self.note_queue(*row)
+        # Queues that may have runs. One too many costs a look.
+        self.queues_with_runs: set[int] = {
+            queue for (queue,) in self.rows("queues_with_runs", (COUNTER_BITS_HERE,))
+        }
         self.run("end_holds", (UNTIL_REOPENED,))
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:

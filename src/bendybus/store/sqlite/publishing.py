@@ -20,6 +20,7 @@ from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.appending import quota_exceeded, sealed_messages
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.runs import RUN_LENGTH_MIN, Run, cut, keep
 from bendybus.store.sqlite.session_locks import note_arrivals
 from bendybus.store.sqlite.shared_bodies import share
 from bendybus.store.sqlite.thinning import new_indexes
@@ -104,13 +105,14 @@ def _keep_bodies(
     database: Database, messages: Sequence[Message], rows: dict[int, int], now: Instant
 ) -> None:
     """Write contents under their rows, by runs of rows without a gap: mostly that is one."""
-    for run in _runs(list(rows.items())):
+    for run in _stretches(list(rows.items())):
         first = run[0][1]
         bodies = sealed_messages(first, [messages[at] for at, _ in run], now)
         database.run("append_bodies", (first, apsw.carray(bodies)))
 
 
-def _runs(pairs: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+def _stretches(pairs: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Cut pairs where the second number does not go on by one."""
     start = 0
     for end in range(1, len(pairs) + 1):
         if end == len(pairs) or pairs[end][1] != pairs[end - 1][1] + 1:
@@ -132,7 +134,16 @@ def _give(
     counts = [(queue, len(group.taker.indexes)) for group in groups for queue in group.queues]
     starts = iter(_reserve_rows(database, counts))
     alone: list[tuple[int, list[_Fields]]] = []
+    runs: list[Run] = []
     for taker, queues in groups:
+        pieces = _pieces(taker, messages, rows)
+        if pieces:
+            for start in (next(starts) for _ in queues):
+                runs += [
+                    Run(start + at, count, body, now, taker.expiries[0])
+                    for at, count, body in pieces
+                ]
+            continue
         given = [
             _fields(
                 messages[at],
@@ -150,6 +161,39 @@ def _give(
         for queue, start in places:
             note_arrivals(database, queue, start, len(given), now)
     _give_each(database, alone, now)
+    if runs:
+        keep(database, runs)
+
+
+def _pieces(
+    taker: Taker, messages: Sequence[Message], rows: dict[int, int]
+) -> list[tuple[int, int, int]]:
+    """Cut what is taken into runs: place, count and first body of each. None: no runs.
+
+    Runs are for messages of which there is nothing to say but that they are there.
+    """
+    indexes = taker.indexes
+    if (
+        len(indexes) < RUN_LENGTH_MIN
+        or taker.marks is not None
+        or any(map(_is_special, map(messages.__getitem__, indexes)))
+        or len(set(taker.expiries)) > 1
+    ):
+        return []
+    segments = [*_stretches([(place, rows[at]) for place, at in enumerate(indexes)])]
+    if len(indexes) < RUN_LENGTH_MIN * len(segments):
+        return []
+    return [
+        piece for segment in segments for piece in cut(segment[0][0], len(segment), segment[0][1])
+    ]
+
+
+def _is_special(message: Message) -> bool:
+    return (
+        message.session_id is not None
+        or message.partition_key is not None
+        or message.marks is not None
+    )
 
 
 def _give_changed(

@@ -7,6 +7,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.operations import Purge, Purged
 from bendybus.store.sqlite.damage import despite_damage
 from bendybus.store.sqlite.database import Database, rows_of_queue
+from bendybus.store.sqlite.runs import unfold_from
 from bendybus.store.sqlite.settling import Found, delete
 
 # What one turn looks at, and what it deletes, unless one message alone is more.
@@ -22,6 +23,7 @@ def purge(database: Database, operation: Purge, now: Instant) -> Purged:
     first = max(first, operation.from_sequence + offset)
     if first >= end or operation.count_max < 1:
         return Purged(0, None)
+    unfold_from(database, operation.queue, first, LOOKED_AT_MAX)
     return despite_damage(
         database, (first, end), lambda: _purge(database, operation, (first, end), offset)
     )

@@ -29,6 +29,12 @@ from bendybus.store.sqlite.damage import (
 )
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array, rows_of_queue
 from bendybus.store.sqlite.plain_acquire import acquire_plain
+from bendybus.store.sqlite.runs import (
+    unfold_around,
+    unfold_expired,
+    unfold_from,
+    unfold_oldest,
+)
 from bendybus.store.sqlite.session_locks import end_of_lock
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
@@ -42,6 +48,7 @@ _DUE: Final = (
 
 def acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
     """Lock the oldest free messages and return them."""
+    unfold_oldest(database, request.queue, request.count_max, now)
     return despite_damage(
         database, rows_of_queue(request.queue), lambda: _acquire(database, request, now)
     )
@@ -60,6 +67,7 @@ def browse(
     if first >= end:
         return []
     count_max, bytes_max = limits
+    unfold_from(database, queue, first, count_max)
     bindings: tuple[object, ...] = (first, end, count_max)
     name = "browse"
     if session_id is not None:
@@ -116,7 +124,9 @@ def find(database: Database, queue: QueueNumber, sequences: Sequence[int]) -> li
     """Return those of the messages that are there, in order."""
     if not sequences:
         return []
-    ids = ids_array(database.message_ids(queue, sequences))
+    rows = database.message_ids(queue, sequences)
+    unfold_around(database, queue, rows)
+    ids = ids_array(rows)
     return despite_damage(
         database,
         rows_of_queue(queue),
@@ -126,6 +136,7 @@ def find(database: Database, queue: QueueNumber, sequences: Sequence[int]) -> li
 
 def due(database: Database, now: Instant, count_max: int) -> list[Due]:
     """Return messages whose lock, time to live or delay has ended, the longest due first."""
+    unfold_expired(database, now)
     return despite_damage(database, _EVERY_ROW, lambda: _due(database, now, count_max))
 
 

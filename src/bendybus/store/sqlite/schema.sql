@@ -69,6 +69,18 @@ CREATE TABLE shared_body (
     holders INTEGER NOT NULL
 );
 
+-- Messages of a subscription that nobody has looked at yet: so many rows of `message` from `first`
+-- on, with bodies from `body` on.
+CREATE TABLE run (
+    first       INTEGER PRIMARY KEY,
+    length      INTEGER NOT NULL,
+    body        INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    expires_at  INTEGER,
+    checksum    INTEGER NOT NULL,
+    is_damaged  INTEGER NOT NULL DEFAULT 0
+);
+
 -- Sessions that have or had messages, have a state, or are locked. A message locked within a
 -- session has the session's nonce and, as its `locked_until`, a time that never comes, made of the
 -- nonce: how long it is held is written here alone, so renewing a session changes one row, and what
@@ -117,4 +129,5 @@ CREATE INDEX session_waiting ON session (queue, waiting_since)
     WHERE is_ready = 1 AND nonce IS NULL;
 CREATE INDEX session_locked ON session (locked_until) WHERE locked_until IS NOT NULL;
 CREATE INDEX session_changed ON session (queue, state_set_at) WHERE state_set_at IS NOT NULL;
+CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND is_damaged = 0;
 CREATE INDEX seen_age ON seen (queue, seen_at);

@@ -15,7 +15,6 @@ from bendybus.testing.store_contract.duplicates import DuplicatesContract
 from bendybus.testing.store_contract.guards import GuardsContract
 from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
-from bendybus.testing.store_contract.publishing import PublishingContract
 from bendybus.testing.store_contract.purging import PurgingContract
 from bendybus.testing.store_contract.removing import RemovingContract
 from bendybus.testing.store_contract.reserving import ReservingContract
@@ -24,6 +23,7 @@ from bendybus.testing.store_contract.sessions import SessionsContract
 from bendybus.testing.store_contract.subject import StoreMaker
 from bendybus.testing.store_contract.switching import SwitchingContract
 from bendybus.testing.store_contract.transferring import TransferringContract
+from bendybus.testing.store_contract.unread import UnreadContract
 
 __all__ = ["StoreContract", "StoreMaker"]
 
@@ -41,7 +41,7 @@ class StoreContract(
     GuardsContract,
     MovingContract,
     NumberingContract,
-    PublishingContract,
+    UnreadContract,
     PurgingContract,
     ReservingContract,
     SchedulingContract,

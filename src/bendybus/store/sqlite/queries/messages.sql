@@ -177,7 +177,9 @@ SELECT (SELECT min(locked_until) FROM message INDEXED BY message_locked
          WHERE locked_until IS NOT NULL),
        (SELECT min(expires_at) FROM message INDEXED BY message_expiring
          WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0),
-       (SELECT min(enqueued_at) FROM message INDEXED BY message_scheduled WHERE state = 2);
+       (SELECT min(enqueued_at) FROM message INDEXED BY message_scheduled WHERE state = 2),
+       (SELECT min(expires_at) FROM run INDEXED BY run_expiring
+         WHERE expires_at IS NOT NULL AND is_damaged = 0);
 
 -- name: counts
 SELECT message_count, message_bytes FROM queue WHERE number = ?1;
