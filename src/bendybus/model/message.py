@@ -51,6 +51,16 @@ class Marks:
     hops: int | None = None
     destination: str | None = None
 
+    @property
+    def tell_only_the_way(self) -> bool:
+        """Whether they say nothing but where the message has been."""
+        return (
+            self.property_changes is None
+            and self.dead_letter_reason is None
+            and self.dead_letter_description is None
+            and self.dead_letter_source is None
+        )
+
 
 _MARKS: Final = tuple(field.name for field in fields(Marks))
 

@@ -85,8 +85,12 @@ class Quick:
             enqueued_sequence,
         ) = message
         size = content[0]
-        if size == LONG_HEAD or marks is not None:
+        if size == LONG_HEAD:
             return None
+        if marks is not None:
+            if not marks.tell_only_the_way:
+                return None
+            enqueued_sequence = marks.enqueued_sequence or enqueued_sequence
         time_to_live = None if expires_at is None else expires_at - enqueued_at
         head = _quick_head(content[1 : 1 + size], time_to_live)
         if head is None:

@@ -282,3 +282,26 @@ async def test_a_queue_whose_store_was_away_forwards_again(
             await send_messages(broker, "a", numbered(10, keys=[key_for(0)], start=20))
             arrived = await holding(broker, "b", 30)
         assert contents(arrived) == [b"%d" % number for number in range(30)]
+
+
+async def test_what_nobody_foresaw_stops_no_other_forwarding(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    queues = [
+        queue("a", "once"),
+        queue("once", requires_duplicate_detection=True),
+        queue("c", "d"),
+        queue("d"),
+    ]
+    async with local_broker(tmp_path, queues, ManualClock(), stores=2) as broker:
+        async with forwarding(broker):
+            # No edge lets such a content in.
+            await send_messages(broker, "a", [Message(b"\x00no message at all")])
+            await on_their_way(broker, "a", 1)
+            await send_messages(broker, "c", numbered(1))
+            await holding(broker, "d", 1)
+            await send_messages(broker, "a", [read_message(message())])
+            await holding(broker, "once", 1)
+        [kept] = await everything(broker.queue("a"))
+        assert kept.content == b"\x00no message at all"
+    assert "what was in hand is tried again after a restart" in caplog.text

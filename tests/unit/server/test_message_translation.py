@@ -46,6 +46,7 @@ BODIES = st.one_of(
     st.tuples(st.just(SectionCode.AMQP_VALUE), st.binary(max_size=300)),
 )
 IDS = st.text(min_size=1, max_size=40)
+DEAD = Marks("reason", "description", "orders", 42, hops=1)
 
 
 def _encoded(header: tuple[object, ...] | None, message_id: object, fields: int) -> bytes:
@@ -139,6 +140,7 @@ def test_a_damaged_message_never_breaks_the_way_out(insert: bytes, at: int, byte
     st.booleans(),
     st.sampled_from([None, NOON + 1000, NOON + 2**40]),
     st.sampled_from([None, "a-session"]),
+    st.sampled_from([None, Marks(hops=1, enqueued_sequence=9), Marks(property_changes=b""), DEAD]),
 )
 def test_the_quick_way_out_says_what_the_careful_way_says(
     header: tuple[object, ...] | None,
@@ -147,12 +149,13 @@ def test_the_quick_way_out_says_what_the_careful_way_says(
     is_partitioned: bool,
     expires_at: int | None,
     session_id: str | None,
+    marks: Marks | None,
 ) -> None:
     own = encode_section(SectionCode.MESSAGE_ANNOTATIONS, dict(annotations)) if annotations else b""
     head = b"" if header is None else encode_section(SectionCode.HEADER, list(header))
     payload = head + own + encode_properties(["id"]) + encode_section(SectionCode.DATA, b"x")
     content = read_message(payload).content
-    stored = _stored(content, expires_at=expires_at, session_id=session_id)
+    stored = _stored(content, expires_at=expires_at, session_id=session_id, marks=marks)
     quick = Quick(is_locked=is_locked, is_partitioned=is_partitioned)
 
     fast = see(payload_of(stored, quick))
@@ -170,6 +173,15 @@ def test_a_message_of_a_session_goes_the_quick_way_out_of_a_partitioned_queue_to
     payload = Quick(is_locked=True, is_partitioned=True).payload(stored)
     assert payload is not None
     assert see(payload).annotations["x-opt-partition-key"] == "a-session"
+
+
+@pytest.mark.spec("R6")
+def test_a_forwarded_message_goes_the_quick_way_out_too() -> None:
+    marks = Marks(hops=2, enqueued_sequence=77)
+    stored = _stored(join_content(b"", encode_properties(["id"])), marks=marks)
+    payload = Quick(is_locked=True, is_partitioned=True).payload(stored)
+    assert payload is not None
+    assert see(payload).annotations["x-opt-enqueue-sequence-number"] == 77
 
 
 def test_one_quick_builder_serves_messages_of_different_fragments_and_locks() -> None:
