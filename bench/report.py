@@ -55,6 +55,12 @@ def cpu_table(readings: Readings) -> Table:
     return table
 
 
+def readings_tables(readings: Readings) -> list[Table]:
+    """The figures, and the cores where any were read."""
+    tables = [figures_table(readings), cpu_table(readings)]
+    return [table for table in tables if len(table) > 1]
+
+
 def promises_table(verdicts: Sequence[Verdict]) -> Table:
     """A row per promise, with its threshold and what came of it."""
     table = [["promise", "threshold", "measured", "kept"]]
@@ -86,8 +92,7 @@ def cores(readings: Readings, subject: Subject) -> str:
 def print_outcome(outcome: Outcome) -> None:
     """Everything a reader at the terminal wants."""
     print(f"\n{conditions(outcome)}\n")
-    tables = [figures_table(outcome.readings), cpu_table(outcome.readings)]
-    for table in [*tables, promises_table(outcome.verdicts)]:
+    for table in (*readings_tables(outcome.readings), promises_table(outcome.verdicts)):
         print(f"{as_text(table)}\n")
 
 
@@ -105,11 +110,7 @@ def conditions(outcome: Outcome) -> str:
 
 def write_page(page: Path, outcome: Outcome) -> None:
     """Put the figures into the page of the documentation."""
-    tables = [
-        promises_table(outcome.verdicts),
-        figures_table(outcome.readings),
-        cpu_table(outcome.readings),
-    ]
+    tables = [promises_table(outcome.verdicts), *readings_tables(outcome.readings)]
     parts = [conditions(outcome), *(as_markdown(table) for table in tables)]
     write_between_marks(page, parts, outcome.part)
 

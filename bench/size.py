@@ -23,6 +23,7 @@ class FeatureSize:
     filter_evaluations: int
     # What becomes due at once, how long the client may take to prepare it, and the traffic beside.
     due_at_once: int
+    due_repeats: int
     prepare_seconds: float
     beside_per_second: float
     beside_seconds: float
@@ -70,7 +71,8 @@ FULL: Final = Size(
         ids_in_window=1_000_000,
         filter_evaluations=300_000,
         due_at_once=100_000,
-        prepare_seconds=10.0,
+        due_repeats=3,
+        prepare_seconds=15.0,
         beside_per_second=5_000.0,
         beside_seconds=5.0,
     ),
@@ -101,6 +103,7 @@ QUICK: Final = Size(
         ids_in_window=10_000,
         filter_evaluations=20_000,
         due_at_once=5_000,
+        due_repeats=1,
         prepare_seconds=5.0,
         beside_per_second=2_000.0,
         beside_seconds=3.0,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bench.features.load import Marks, locks_held, send_marked
-from bench.features.stage import Side, Stage
+from bench.features.stage import Side, Stage, in_turns
 from bench.processes import BenchmarkError, wait_until
 from bench.readings import Figure, Reading
 from bench.scenarios import SMALL_BODY_BYTES, Turn
@@ -13,7 +13,7 @@ from bench.scenarios import SMALL_BODY_BYTES, Turn
 SCHEDULED: Final = "scheduled"
 LOCKED: Final = "locked"
 # Locks are taken one after the other, so they end within as much time as that took.
-LOCK_SECONDS: Final = 10
+LOCK_SECONDS: Final = 15
 # Other traffic begins that long before, past what latency.cpp leaves out as its warming up.
 LEAD_SECONDS: Final = 1.0
 
@@ -25,7 +25,8 @@ def due_at_once(stage: Stage) -> Iterator[Reading]:
         side.warm_up()
         locked = Turn(side.clients, side.broker, LOCKED, side.size)
         locked.send(stage.amounts.due_at_once)
-        yield from stage.in_turns(
+        yield from in_turns(
+            stage.amounts.due_repeats,
             lambda _: traffic(side, Figure.BESIDE_NOTHING_P99),
             lambda number: beside_schedules(side, number),
             lambda _: beside_locks(side),

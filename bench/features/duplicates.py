@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bench.features.load import Marks
-from bench.features.stage import Side, Stage
+from bench.features.stage import Side, Stage, in_turns
 from bench.readings import Figure, Reading
 
 # Longer than the scenario takes: no id leaves the window meanwhile.
@@ -25,7 +25,8 @@ def duplicates(stage: Stage) -> Iterator[Reading]:
         def send(side: Side, figure: Figure, number: int) -> Iterator[Reading]:
             yield side.measured_fill(figure, amounts.slice, Marks(f"{number}-"))
 
-        yield from stage.in_turns(
+        yield from in_turns(
+            stage.amounts.repeats,
             lambda number: send(on, Figure.DUPLICATES_SEND, number),
             lambda number: send(off, Figure.NO_DUPLICATES_SEND, number),
         )

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import uuid4
 
 from bench.features.load import Marks
-from bench.features.stage import Side, Stage, warm_up
+from bench.features.stage import Side, Stage, in_turns, warm_up
 from bench.readings import Figure, Reading, Subject
 from bench.scenarios import NO_BODY
 from bench.subject_bendybus import Properties
@@ -58,7 +58,8 @@ def correlations(stage: Stage) -> Iterator[Reading]:
         def send(side: Side, figure: Figure, marks: Marks) -> Iterator[Reading]:
             yield side.measured_fill(figure, amounts.slice, marks)
 
-        yield from stage.in_turns(
+        yield from in_turns(
+            stage.amounts.repeats,
             lambda number: send(
                 few, Figure.CORRELATIONS_FEW_SEND, Marks(f"{number}-", subjects=few_count)
             ),

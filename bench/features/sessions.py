@@ -8,7 +8,7 @@ from bench.features.load import (
     receive_by_several,
     receive_in_sessions,
 )
-from bench.features.stage import Side, Stage
+from bench.features.stage import Side, Stage, in_turns
 from bench.processes import with_cpu_shares
 from bench.readings import Figure, Reading
 from bench.scenarios import NO_BODY
@@ -37,7 +37,7 @@ def sessions(stage: Stage) -> Iterator[Reading]:
             )
             yield without.reading(Figure.NO_SESSIONS_RECEIVE, rate, cpu=cpu)
 
-        yield from stage.in_turns(in_sessions, in_none)
+        yield from in_turns(stage.amounts.repeats, in_sessions, in_none)
 
 
 def accepting(stage: Stage) -> Iterator[Reading]:
@@ -54,6 +54,8 @@ def accepting(stage: Stage) -> Iterator[Reading]:
             wait_ms = accept_wait_ms(side, amounts.accepts)
             yield side.reading(figure, wait_ms, body_bytes=NO_BODY)
 
-        yield from stage.in_turns(
-            lambda _: accept(few, Figure.ACCEPT_FEW), lambda _: accept(many, Figure.ACCEPT_MANY)
+        yield from in_turns(
+            stage.amounts.repeats,
+            lambda _: accept(few, Figure.ACCEPT_FEW),
+            lambda _: accept(many, Figure.ACCEPT_MANY),
         )

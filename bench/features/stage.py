@@ -85,11 +85,12 @@ class Stage:
             side = Side(Turn(self.clients, broker, self.kind, self.size), folder)
             yield side
 
-    def in_turns(self, *slices: Slice) -> Iterator[Reading]:
-        """Repeat the slices of all sides, the order turned around from time to time."""
-        for number in range(self.amounts.repeats):
-            for take in slices if number % 2 == 0 else reversed(slices):
-                yield from take(number)
+
+def in_turns(repeats: int, *slices: Slice) -> Iterator[Reading]:
+    """Repeat the slices of all sides, the order turned around from time to time."""
+    for number in range(repeats):
+        for take in slices if number % 2 == 0 else reversed(slices):
+            yield from take(number)
 
 
 def warm_up(*sides: Side, sessions: int = 0) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.features.load import Marks
-from bench.features.stage import Stage, warm_up
+from bench.features.stage import Stage, in_turns, warm_up
 from bench.readings import Figure, Reading
 from bench.scenarios import MEGABYTE
 from bench.subject_bendybus import Properties
@@ -37,7 +37,7 @@ def topic_beside_queue(stage: Stage, body_bytes: int) -> Iterator[Reading]:
         def to_queue(number: int) -> Iterator[Reading]:
             yield queue.measured_fill(Figure.NO_TOPIC_SEND, count, Marks(f"{number}-"), body_bytes)
 
-        yield from stage.in_turns(to_topic, to_queue)
+        yield from in_turns(stage.amounts.repeats, to_topic, to_queue)
     for side, figure in ((topic, Figure.TOPIC_STORED), (queue, Figure.NO_TOPIC_STORED)):
         stored = stored_bytes(side.folder / "data")
         yield side.reading(figure, stored / MEGABYTE, body_bytes=body_bytes)

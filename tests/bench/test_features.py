@@ -2,22 +2,19 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench.clients import Clients
 from bench.features.filters import IN_PROCESS, correlated
 from bench.features.load import Marks
 from bench.features.promises import FEATURE_PROMISES
 from bench.features.scenarios import FEATURES
-from bench.features.stage import Stage
+from bench.features.stage import in_turns
 from bench.features.topics import stored_bytes
 from bench.promises import judge
 from bench.readings import Figure, Reading, Readings, Subject
 from bench.scenarios import NO_BODY, SMALL_BODY_BYTES
-from bench.size import QUICK
 from bench.subject_bendybus import KINDS, Entities, Topic, configuration
 from bendybus.config_file import load_config
 from bendybus.model.rule import CorrelationFilter
@@ -130,9 +127,7 @@ def test_every_scenario_of_features_has_promises_and_no_name_comes_twice() -> No
     assert len(names) == len(set(names))
 
 
-def test_the_sides_take_turns_and_change_who_begins(tmp_path: Path) -> None:
-    size = replace(QUICK, features=replace(QUICK.features, repeats=3))
-    stage = Stage(Clients(tmp_path), size, tmp_path, "partitioned")
+def test_the_sides_take_turns_and_change_who_begins() -> None:
     order: list[str] = []
 
     def noting(side: str) -> Callable[[int], list[Reading]]:
@@ -142,7 +137,7 @@ def test_the_sides_take_turns_and_change_who_begins(tmp_path: Path) -> None:
 
         return note
 
-    assert list(stage.in_turns(noting("a"), noting("b"))) == []
+    assert list(in_turns(3, noting("a"), noting("b"))) == []
     assert order == ["a0", "b0", "b1", "a1", "a2", "b2"]
 
 

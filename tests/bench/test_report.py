@@ -9,7 +9,14 @@ from bench.page import marks, write_between_marks
 from bench.processes import CpuShares
 from bench.promises import PARTITIONED, judge
 from bench.readings import Figure, Reading, Readings, Subject
-from bench.report import Outcome, append_history, cpu_table, figures_table, promises_table
+from bench.report import (
+    Outcome,
+    append_history,
+    cpu_table,
+    figures_table,
+    promises_table,
+    readings_tables,
+)
 
 SEND = Subject(Figure.SEND, PARTITIONED, 200)
 RECEIVE = Subject(Figure.RECEIVE, "rabbitmq quorum", 200)
@@ -45,6 +52,12 @@ def test_cores_are_shown_only_where_they_were_read() -> None:
         ["cores: broker + clients", PARTITIONED],
         ["send, 200 B", "1.50 + 0.25"],
     ]
+
+
+def test_where_no_cores_were_read_there_is_no_table_of_them() -> None:
+    readings = Readings()
+    readings.add([Reading(RECEIVE, 0.5)])
+    assert readings_tables(readings) == [figures_table(readings)]
 
 
 def test_a_promise_that_was_not_measured_is_shown_as_failed() -> None:

@@ -50,6 +50,8 @@ class Sweep:
         self._clock = clock
         self._looked_at = [0] * len(stores)
         self._openings = [store.openings for store in stores]
+        # How many stores are being swept just now.
+        self._sweeping = 0
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -78,8 +80,7 @@ class Sweep:
         # What is noted from here on counts, and so does what the store says afterwards.
         timetable.next_due = FOREVER
         try:
-            while await sweep_once(store, places, self._clock) == SWEEP_COUNT_MAX:
-                continue
+            await self._sweep_due(store, places)
             await forget_seen(store, places, timetable, self._clock)
             while await end_lapsed_sessions(store, self._session_places[at], self._clock):
                 continue
@@ -90,6 +91,22 @@ class Sweep:
         except BusError as error:
             timetable.note(now)
             _log.warning("sweeping store %d was cut short: %s", at, error)
+
+    async def _sweep_due(self, store: Store, places: Places) -> None:
+        """Take turns until nothing is due, with a rest after each that was full.
+
+        Of all stores that have much to do one is at work on average, and none for more than half
+        of the time: the rest belongs to the clients. A store that hangs holds up no other.
+        """
+        time = asyncio.get_running_loop().time
+        self._sweeping += 1
+        try:
+            begun = time()
+            while await sweep_once(store, places, self._clock) == SWEEP_COUNT_MAX:
+                await asyncio.sleep((time() - begun) * self._sweeping)
+                begun = time()
+        finally:
+            self._sweeping -= 1
 
 
 async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
