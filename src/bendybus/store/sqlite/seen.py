@@ -26,7 +26,7 @@ def new_messages(
 
     Of several with the same id the first is new. One without an id is never a duplicate.
     """
-    digests = [_digest(message) for message in messages]
+    digests = [digest_of(message) for message in messages]
     wanted = {digest: None for digest in digests if digest is not None}
     if not wanted:
         return range(len(messages))
@@ -85,7 +85,7 @@ def forget(database: Database, operation: ForgetSeen, now: Instant) -> int:
     return seen_at
 
 
-def _digest(message: Message) -> bytes | None:
+def digest_of(message: Message) -> bytes | None:
     """Return what stands for the message's id together with its key, if it has an id."""
     if not message.message_id:
         return None
