@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 
 from bendybus.broker.browse import browse
+from bendybus.broker.receive import ReceiveMode
 from bendybus.broker.schedule import CANCELLED_MAX, cancel, schedule
 from bendybus.broker.send import group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.session_receiver import SessionReceiver
+from bendybus.broker.sessions import accept_session
 from bendybus.broker.sweep import SWEEP_COUNT_MAX
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import (
     ArgumentOutOfRange,
     EntityDisabled,
+    InvalidOperation,
     MessageNotFound,
     QuotaExceeded,
     StoreUnavailable,
@@ -38,6 +42,10 @@ SHORT = Queue(
 ONCE = Queue(
     "once-parts", QueueProperties(requires_duplicate_detection=True, enable_partitioning=True)
 )
+LEDGERS = [
+    Queue(name, QueueProperties(requires_session=True, enable_partitioning=is_partitioned))
+    for name, is_partitioned in (("ledger", False), ("ledgers", True))
+]
 CLOSED = Queue("closed", QueueProperties(status=EntityStatus.SEND_DISABLED))
 
 
@@ -48,7 +56,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[LocalBroker]:
-    async with verbs(tmp_path, clock, [ORDERS, PARTS, SHORT, ONCE, CLOSED]) as running:
+    async with verbs(tmp_path, clock, [ORDERS, PARTS, SHORT, ONCE, CLOSED, *LEDGERS]) as running:
         yield running
 
 
@@ -251,6 +259,39 @@ async def test_what_has_come_due_cannot_be_cancelled_even_if_nobody_swept(
         await cancel(queue, numbers, clock)
 
     await cancel(queue, numbers[1:], clock)
+
+
+@pytest.mark.spec("R4")
+@pytest.mark.parametrize("name", ["ledger", "ledgers"])
+async def test_a_scheduled_message_of_a_session_comes_to_whoever_holds_it(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    message = Message(b"a", session_id="s", scheduled_at=Instant(NOON + 5000))
+    await schedule(queue, [message], clock)
+    session = await accept_session(queue.main, "s", clock)
+    taker = SessionReceiver(queue.main, session, ReceiveMode.PEEK_LOCK, clock)
+    assert await taker.receive(1) == []
+    told = session.waiting.join()
+    clock.advance(5)
+
+    await broker.sweep.sweep_all()
+
+    async with asyncio.timeout(5):
+        await told
+    [held] = await taker.receive(1)
+    assert (held.content, held.session_id) == (b"a", "s")
+
+
+@pytest.mark.parametrize("name", ["ledger", "ledgers"])
+async def test_a_message_without_a_session_is_not_scheduled_where_there_are_sessions(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    with_session = Message(b"a", session_id="s", scheduled_at=Instant(NOON + 5000))
+    with pytest.raises(InvalidOperation, match="SessionId"):
+        await schedule(queue, [with_session, later(b"b")], clock)
+    assert await browse(queue.main, 0, 10) == []
 
 
 async def test_too_many_numbers_are_refused(broker: LocalBroker, clock: ManualClock) -> None:

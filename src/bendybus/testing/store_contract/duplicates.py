@@ -182,6 +182,7 @@ class DuplicatesContract(StoreSubject):
         assert NOON < oldest < after(9)
         assert await forget(store, after(100)) == 0
         assert await send_ids(store, *many, now=after(20)) == 10_001
+        assert (await store.counts(MAIN)).messages == 20_000
 
     @promise(4)
     async def test_forgetting_nothing_does_no_harm(self, store: Store) -> None:
