@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bendybus.broker.expiry import set_expiry
-from bendybus.broker.publish import Arrival, Publication
+from bendybus.broker.publish import Arrival, publication_of
 from bendybus.broker.served_queue import ServedQueue, Source
 from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.ids import Instant
@@ -30,7 +30,7 @@ class Admission(NamedTuple):
             sub_queue.note_arrived(source, messages)
 
 
-def admit(
+async def admit(
     queue: ServedQueue,
     source: Source,
     messages: Sequence[Message],
@@ -49,7 +49,7 @@ def admit(
         return Admission([operation], [Arrival(queue.main, source, messages, soonest)])
     later = [each for each in messages if each.scheduled_at is not None and each.scheduled_at > now]
     if not later:
-        publication = Publication(queue, source, messages, now)
+        publication = await publication_of(queue, source, messages, now)
         return Admission([publication.operation(since, transfers)], publication.arrivals)
     assert transfers is None, "what comes from another queue has been through its delay there"
     soonest = set_expiry(queue, later, now)
@@ -58,7 +58,7 @@ def admit(
     if len(later) == len(messages):
         return delayed
     at_once = [each for each in messages if each.scheduled_at is None or each.scheduled_at <= now]
-    publication = Publication(queue, source, at_once, now)
+    publication = await publication_of(queue, source, at_once, now)
     return Admission(
         [publication.operation(since), *delayed.operations],
         [*publication.arrivals, *delayed.arrivals],

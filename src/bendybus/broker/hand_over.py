@@ -115,7 +115,7 @@ class Destinations:
             if stored.expires_at is not None:
                 message.time_to_live_ms = max(stored.expires_at - now, 0)
         transfers = [Transfer(source, parcel.stored.sequence) for parcel in parcels]
-        admission = admit(queue, target, messages, now, transfers)
+        admission = await admit(queue, target, messages, now, transfers)
         admission.announce()
         operations: list[Operation] = [*admission.operations]
         forgettable = self._forgettable.pop(store, [])

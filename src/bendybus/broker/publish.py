@@ -1,5 +1,6 @@
 """publish: messages that reach a topic are given to the subscriptions whose rules let them in."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -16,6 +17,8 @@ from bendybus.model.partitioning import check_keys, fragment_for
 from bendybus.model.settlement import DEAD_LETTER_TEXT_LENGTH_MAX
 from bendybus.model.sql_values import FilterFailed
 
+# How many filters are asked before others have their turn: some ten milliseconds.
+EVALUATIONS_TOGETHER: Final = 5_000
 FILTER_FAILED: Final = "FilterException"
 NO_SESSION: Final = "Session id is null."
 NO_SESSION_DESCRIPTION: Final = (
@@ -49,22 +52,41 @@ class Arrival(NamedTuple):
     soonest: Instant | None = None
 
 
+async def publication_of(
+    topic: ServedTopic, source: Source, messages: Sequence[Message], now: Instant
+) -> "Publication":
+    """Decide who gets which of some messages, letting others have their turn in between.
+
+    Whoever must keep an order holds `topic.evaluating` meanwhile.
+    """
+    publication = Publication(topic, source, messages, now)
+    if not topic.index.is_empty:
+        together = max(1, EVALUATIONS_TOGETHER // topic.index.asked_count)
+        for start in range(0, len(messages), together):
+            if start:
+                await asyncio.sleep(0)
+            publication.ask_rules(range(start, min(start + together, len(messages))))
+    publication.conclude()
+    return publication
+
+
 class Publication:
-    """Who gets which of some messages, all of one fragment."""
+    """Who gets which of some messages, all of one fragment. Made by `publication_of`."""
 
     def __init__(
         self, topic: ServedTopic, source: Source, messages: Sequence[Message], now: Instant
     ) -> None:
+        self.takers: list[Taker] = []
         self.changed: list[ChangedCopy] = []
         self.arrivals: list[Arrival] = []
         self._topic = topic
         self._source = source
         self._messages = messages
         self._now = now
+        self._chosen: dict[ServedSubscription, list[int]] = {}
+        self._copies: list[tuple[ServedSubscription, ChangedCopy, Arrival]] = []
         self._taken: dict[ServedSubscription, Sequence[int]] = {}
         self._dead: dict[DeadLetters, list[int]] = {}
-        self._choose()
-        self.takers = list(self._takers())
 
     def operation(
         self, duplicates_since: Instant | None, transfers: Sequence[Transfer] | None = None
@@ -80,33 +102,40 @@ class Publication:
             transfers,
         )
 
-    def _choose(self) -> None:
-        """Ask the rules, each message once; those that let everything in need not be asked."""
-        topic, everything = self._topic, range(len(self._messages))
-        chosen: dict[ServedSubscription, list[int]] = {}
-        if not topic.index.is_empty:
-            for at, message in enumerate(self._messages):
-                self._ask_rules(at, topic.reader.view(message, self._now), chosen)
-        for subscription in topic.subscriptions:
+    def ask_rules(self, indexes: range) -> None:
+        """Ask the rules that have to look at messages, of each message once."""
+        for at in indexes:
+            self._ask_rules(at, self._topic.reader.view(self._messages[at], self._now))
+
+    def conclude(self) -> None:
+        """Say who gets what, now that all rules have been asked.
+
+        A subscription that went meanwhile gets nothing.
+        """
+        everything = range(len(self._messages))
+        for subscription, copy, arrival in self._copies:
+            if self._topic.has(subscription):
+                self.changed.append(copy)
+                self.arrivals.append(arrival)
+        for subscription in self._topic.subscriptions:
             if not subscription.properties.status.allows_send:
                 continue
             if subscription.takes_everything:
                 self._taken[subscription] = everything
-            elif subscription in chosen:
-                self._taken[subscription] = chosen[subscription]
+            elif subscription in self._chosen:
+                self._taken[subscription] = self._chosen[subscription]
         for subscription in self._taken:
             if subscription.properties.requires_session:
                 self._set_aside_without_session(subscription)
+        self.takers = list(self._takers())
 
-    def _ask_rules(
-        self, at: int, view: MessageView, chosen: dict[ServedSubscription, list[int]]
-    ) -> None:
+    def _ask_rules(self, at: int, view: MessageView) -> None:
         matched, failed = self._topic.index.matching(view)
         for rule in matched:
             if rule.action is not None:
                 self._change(at, view, rule)
                 continue
-            indexes = chosen.setdefault(rule.subscription, [])
+            indexes = self._chosen.setdefault(rule.subscription, [])
             # Rules without an action together let in one copy.
             if not indexes or indexes[-1] != at:
                 indexes.append(at)
@@ -133,8 +162,8 @@ class Publication:
             source = sub_queue.sources[source.fragment]
             why = DeadLetters(subscription, NO_SESSION, NO_SESSION_DESCRIPTION)
             copy = replace(copy, marks=joined_marks(copy.marks, why.marks), expires_at=None)
-        self.changed.append(ChangedCopy(source.number, at, copy))
-        self.arrivals.append(Arrival(sub_queue, source, [copy], copy.expires_at))
+        arrival = Arrival(sub_queue, source, [copy], copy.expires_at)
+        self._copies.append((subscription, ChangedCopy(source.number, at, copy), arrival))
 
     def _check_place(self, copy: Message, subscription: ServedSubscription) -> None:
         """Refuse changes by which a copy would belong elsewhere than with its message."""
@@ -183,6 +212,8 @@ class Publication:
                 self.arrivals.append(Arrival(subscription.main, source, messages, soonest))
                 yield Taker(source.number, indexes, instants)
         for why, failed in self._dead.items():
+            if not self._topic.has(why.subscription):
+                continue
             # Several rules may have failed alike, and what is in as it came need not be told.
             taken = self._taken.get(why.subscription, ())
             indexes = [at for at in dict.fromkeys(failed) if at not in taken]

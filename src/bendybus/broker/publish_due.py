@@ -5,7 +5,7 @@ from typing import Final
 
 from bendybus.broker.admit import Admission
 from bendybus.broker.clock import Clock
-from bendybus.broker.publish import Publication
+from bendybus.broker.publish import publication_of
 from bendybus.broker.served_queue import Source
 from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.errors import MessageLockLost
@@ -40,7 +40,7 @@ async def _publish(topic: ServedTopic, source: Source, locks: Sequence[Lock], cl
         return
     now = clock.now()
     messages = [_message(stored[lock.sequence]) for lock in held]
-    publication = Publication(topic, source, messages, now)
+    publication = await publication_of(topic, source, messages, now)
     publish = publication.operation(None)
     # They had their room while they waited, and there is nobody to be told that there is none.
     publish.bytes_max = _UNBOUNDED

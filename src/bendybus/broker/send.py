@@ -1,11 +1,12 @@
 """send: messages come in, and are accepted once they are on disk."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from bendybus.broker.admit import Admission, admit
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedQueue, Source
+from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import (
     EntityDisabled,
@@ -118,12 +119,13 @@ async def _store(
 ) -> list[int]:
     if not source.store.is_online:
         raise queue.unavailable(source)
-    admissions = [admit(queue, source, messages, now) for messages in parts]
-    operations = [operation for each in admissions for operation in each.operations]
-    for admission in admissions:
-        admission.announce()
+    if isinstance(queue, ServedTopic):
+        async with queue.evaluating:
+            admissions, applied = await _begin(queue, source, parts, now)
+    else:
+        admissions, applied = await _begin(queue, source, parts, now)
     try:
-        answers = await source.store.apply(operations, now=now)
+        answers = await applied
     except QuotaExceeded as error:
         raise QuotaExceeded(
             f"The maximum size of the messaging entity '{queue.name}' has been reached in fragment"
@@ -139,6 +141,17 @@ async def _store(
     for admission in admissions:
         admission.tell()
     return _numbers(admissions, answers)
+
+
+async def _begin(
+    queue: ServedQueue, source: Source, parts: Sequence[Sequence[Message]], now: Instant
+) -> tuple[list[Admission], Awaitable[list[Answer]]]:
+    """Tell the store what to write; it is under way, in this order, on return."""
+    admissions = [await admit(queue, source, messages, now) for messages in parts]
+    operations = [operation for each in admissions for operation in each.operations]
+    for admission in admissions:
+        admission.announce()
+    return admissions, source.store.apply(operations, now=now)
 
 
 def _numbers(admissions: Sequence[Admission], answers: Sequence[Answer]) -> list[int]:

@@ -1,5 +1,6 @@
 """A topic and its subscriptions as the broker serves them."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from uuid import uuid4
 
@@ -24,6 +25,8 @@ class ServedTopic(ServedQueue):
         self.topic = topic
         self.reader = reader
         self.index: FilterIndex[ServedRule] = FilterIndex(new_id=uuid4)
+        # Held from asking the rules until the store is told, so that messages keep their order.
+        self.evaluating = asyncio.Lock()
         self._subscriptions: dict[str, ServedSubscription] = {}
 
     @property
@@ -34,6 +37,10 @@ class ServedTopic(ServedQueue):
     def subscription(self, name: str) -> "ServedSubscription | None":
         """Return a subscription by name, whatever its case."""
         return self._subscriptions.get(name_key(name))
+
+    def has(self, subscription: "ServedSubscription") -> bool:
+        """Whether it is, still, one of the topic's subscriptions."""
+        return self.subscription(subscription.subscription.name) is subscription
 
     def subscribe(self, subscription: "ServedSubscription") -> None:
         """Take a subscription in, in place of one of the same name if there is one."""

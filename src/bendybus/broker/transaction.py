@@ -142,7 +142,7 @@ class Transaction:
         if home is None or queue is None:
             return
         now = clock.now()
-        operations = self._operations(queue, home.fragment, now)
+        operations = await self._operations(queue, home.fragment, now)
         try:
             store = queue.main.sources[home.fragment].store
             await store.apply(operations, now=now, is_strict=True)
@@ -240,7 +240,7 @@ class Transaction:
         if not isinstance(outcome, Complete):
             self._returned.add((sub_queue, source))
 
-    def _operations(
+    async def _operations(
         self, queue: ServedQueue, fragment: FragmentIndex, now: Instant
     ) -> list[Operation]:
         """Return what to write. Settlements first: what they free makes room for the sends."""
@@ -251,13 +251,13 @@ class Transaction:
                 # Its time has come meanwhile: it is sent, under a number like any other.
                 self._sends.append(message)
                 continue
-            admission = admit(queue, main, [message], now)
+            admission = await admit(queue, main, [message], now)
             for append in admission.operations:
                 assert isinstance(append, Append), "what is to come later is kept aside"
                 append.numbered_from = number
             self._admissions.append(admission)
         if self._sends:
-            self._admissions.append(admit(queue, main, self._sends, now))
+            self._admissions.append(await admit(queue, main, self._sends, now))
         for admission in self._admissions:
             admission.announce()
             operations += admission.operations

@@ -42,6 +42,11 @@ class FilterIndex(Generic[Target]):
         """Whether no message can match."""
         return not self._described
 
+    @property
+    def asked_count(self) -> int:
+        """How many filters, or groups of them, every message is held against; at least one."""
+        return max(1, len(self._asked) + len(self._groups))
+
     def add(self, target: Target, described: Filter) -> None:
         """Take in a filter. Raises `ArgumentInvalid`, changing nothing, if its text is wrong."""
         assert target not in self._described, "a target has one filter"

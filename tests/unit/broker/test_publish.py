@@ -1,5 +1,6 @@
 """publish: which subscription gets what, and in what shape (R4)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from bendybus.broker.publish import EVALUATIONS_TOGETHER, Publication, publication_of
 from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.schedule import cancel, schedule
-from bendybus.broker.served_topic import ServedSubscription
+from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.model.entity import (
     EntityStatus,
     Subscription,
@@ -400,6 +402,61 @@ async def test_duplicates_are_left_out_for_all_subscriptions(
             await news.send(message)
 
         assert await news.bodies("all") == await news.bodies("acting") == ["a"]
+
+
+MANY = Subscription(
+    "many", rules=tuple(Rule(f"r{number}", SqlFilter(f"n = {number}")) for number in range(500))
+)
+
+
+async def test_many_filters_leave_others_their_turn(tmp_path: Path, clock: ManualClock) -> None:
+    async with serving(tmp_path, clock, MANY, is_partitioned=False) as news:
+        assert isinstance(news.topic, ServedTopic)
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        notes = [note(f"{number}") for number in range(100)]
+        beside = asyncio.create_task(take_turns())
+        await publication_of(news.topic, news.topic.main.sources[0], notes, clock.now())
+        beside.cancel()
+
+        assert turns == 100 * 500 // EVALUATIONS_TOGETHER - 1
+
+
+@pytest.mark.spec("R3.6")
+async def test_what_is_sent_while_many_filters_are_asked_comes_behind(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with serving(tmp_path, clock, MANY, Subscription("all"), is_partitioned=False) as news:
+        first = [note(f"{number}", {"n": number}) for number in range(100)]
+        await asyncio.gather(news.send(*first), news.send(note("last", {"n": 0})))
+
+        expected = [f"{number}" for number in range(100)] + ["last"]
+        for name in ("many", "all"):
+            assert [seen(message)[0] for message in await news.receive(name)] == expected
+
+
+async def test_a_subscription_that_goes_while_rules_are_asked_gets_nothing(
+    tmp_path: Path, clock: ManualClock, is_partitioned: bool
+) -> None:
+    going, staying = Subscription("going", rules=(RELABEL, BROKEN, RED)), Subscription("staying")
+    async with serving(tmp_path, clock, going, staying, is_partitioned=is_partitioned) as news:
+        source = news.topic.main.sources[0]
+        assert isinstance(news.topic, ServedTopic)
+        messages = [note("a", {"n": 1, "colour": "red"})]
+        publication = Publication(news.topic, source, messages, clock.now())
+        publication.ask_rules(range(1))
+        news.topic.unsubscribe(news.subscription("going"))
+        publication.conclude()
+
+        place = news.subscription("staying").main.sources[0]
+        assert [taker.queue for taker in publication.takers] == [place.number]
+        assert publication.changed == []
 
 
 async def test_messages_and_rules_are_there_after_a_restart(
