@@ -13,6 +13,7 @@ from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.receive import ReceiveMode, check_open_for_receive
 from bendybus.broker.send import check_session_ids, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.served_topic import ServedSubscription
 from bendybus.broker.session_listing import SessionListing
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import (
@@ -23,7 +24,15 @@ from bendybus.broker.sessions import (
     set_session_state,
 )
 from bendybus.broker.settle import renew, settle
-from bendybus.model.entity import EntityStatus, Queue, QueueProperties
+from bendybus.model.entity import (
+    EntityStatus,
+    Queue,
+    QueueProperties,
+    Subscription,
+    SubscriptionProperties,
+    Topic,
+    TopicProperties,
+)
 from bendybus.model.errors import (
     ArgumentOutOfRange,
     EntityDisabled,
@@ -50,7 +59,14 @@ LEDGERS = Queue(
     QueueProperties(lock_duration=LOCK, requires_session=True, enable_partitioning=True),
 )
 PLAIN = Queue("plain", QueueProperties(lock_duration=LOCK))
-QUEUES = pytest.mark.parametrize("name", ["ledger", "ledgers"])
+_SUBSCRIPTION = Subscription(
+    "ledger", SubscriptionProperties(lock_duration=LOCK, requires_session=True)
+)
+FEED = Topic("feed", TopicProperties(), (_SUBSCRIPTION,))
+FEEDS = Topic("feeds", TopicProperties(enable_partitioning=True), (_SUBSCRIPTION,))
+QUEUES = pytest.mark.parametrize(
+    "name", ["ledger", "ledgers", "feed/Subscriptions/ledger", "feeds/Subscriptions/ledger"]
+)
 PEEK_LOCK, DELETE = ReceiveMode.PEEK_LOCK, ReceiveMode.RECEIVE_AND_DELETE
 
 
@@ -61,12 +77,14 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[LocalBroker]:
-    async with verbs(tmp_path, clock, [LEDGER, LEDGERS, PLAIN]) as running:
+    async with verbs(tmp_path, clock, [LEDGER, LEDGERS, PLAIN, FEED, FEEDS]) as running:
         yield running
 
 
 async def post(queue: ServedQueue, clock: ManualClock, session_id: str, *contents: bytes) -> None:
-    """Send messages of one session."""
+    """Send messages of one session, to the topic if it is a subscription that has them."""
+    if isinstance(queue, ServedSubscription):
+        queue = queue.topic
     messages = [Message(each, session_id=session_id) for each in contents]
     [fragment] = group_by_fragment(queue, messages)
     await send(queue, messages, fragment, clock)
