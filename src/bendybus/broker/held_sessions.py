@@ -50,6 +50,11 @@ class HeldSessions:
         if self._by_id.get(held.session_id) is held:
             del self._by_id[held.session_id]
 
+    def forget_ended(self, now: Instant) -> None:
+        """Strike out what was lost, before its holder has noticed: others get its messages."""
+        for held in [each for each in self._by_nonce.values() if each.has_ended(now)]:
+            self.remove(held)
+
     def with_nonce(self, nonce: int) -> HeldSession | None:
         """Return the session that is held under a nonce."""
         return self._by_nonce.get(nonce)

@@ -160,6 +160,7 @@ async def end_lapsed_sessions(store: Store, session_places: Places, clock: Clock
     assert isinstance(count, int)
     if count:
         for sub_queue, source in session_places.values():
+            sub_queue.held_sessions.forget_ended(now)
             sub_queue.note_free_sessions(source, count, now)
     return count == SWEEP_COUNT_MAX
 

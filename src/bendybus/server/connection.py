@@ -84,7 +84,7 @@ class ClientConnection(asyncio.Protocol):
         self._used: dict[AmqpLink, list[ServedQueue]] = {}
         self._outlet: Outlet | None = None
         self._opened_at = service.clock.now()
-        # Ends with the connection.
+        # Ends with the connection, and all that was begun for it.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # What the transport says
@@ -115,10 +115,15 @@ class ClientConnection(asyncio.Protocol):
         """Give back at once what the client had cached (R3.2); locks it was handed stay."""
         del error
         self._connections.discard(self)
-        self.ended.set_result(None)
         self.outlet.unblock()
         for link in list(self._links):
             self._drop_link(link)
+        self.outlet.spawn(self._end())
+
+    async def _end(self) -> None:
+        """Be over when all that was begun is done: what the client held is free then."""
+        await self.outlet.finished()
+        self.ended.set_result(None)
 
     @property
     def outlet(self) -> Outlet:
@@ -129,7 +134,7 @@ class ClientConnection(asyncio.Protocol):
     # What the server says
 
     def tick(self, now_ms: int) -> None:
-        """Heartbeat, time-outs, tokens that ended."""
+        """Heartbeat, time-outs, tokens and sessions that ended."""
         self._handle(self._amqp.tick(now_ms))
         self._transactions.end_overdue()
         if self._grants.is_empty and now_ms - self._opened_at > UNPROVEN_SECONDS_MAX * 1000:

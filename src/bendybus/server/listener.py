@@ -25,6 +25,7 @@ class AmqpListener:
     def __init__(self, service: Service) -> None:
         self.connections: set[ClientConnection] = set()
         self._service = service
+        self._endings: set[asyncio.Future[None]] = set()
         self._server: asyncio.Server | None = None
         self._ticking: asyncio.Task[None] | None = None
 
@@ -40,7 +41,7 @@ class AmqpListener:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: ClientConnection(self._service, self.connections),
+                self._connect,
                 host,
                 port,
                 backlog=BACKLOG,
@@ -62,13 +63,23 @@ class AmqpListener:
         self._server.close()
         for connection in list(self.connections):
             connection.shut_down()
-        endings = [connection.ended for connection in self.connections]
-        if endings:
-            await asyncio.wait(endings, timeout=CLOSE_SECONDS_MAX)
+        await self._ended()
         for connection in list(self.connections):
             connection.outlet.transport.abort()
+        await self._ended()
         with contextlib.suppress(asyncio.CancelledError):
             await self._ticking
+
+    def _connect(self) -> ClientConnection:
+        connection = ClientConnection(self._service, self.connections)
+        self._endings.add(connection.ended)
+        connection.ended.add_done_callback(self._endings.discard)
+        return connection
+
+    async def _ended(self) -> None:
+        """Wait a while for connections to end, and to give back what their clients held."""
+        if self._endings:
+            await asyncio.wait(self._endings, timeout=CLOSE_SECONDS_MAX)
 
     async def _tick(self) -> None:
         while True:

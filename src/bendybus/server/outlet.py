@@ -59,6 +59,11 @@ class Outlet:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
+    async def finished(self) -> None:
+        """Wait until all other work has ended."""
+        while others := self._tasks - {asyncio.current_task()}:
+            await asyncio.wait(others)
+
     def fail(self, error: BaseException) -> None:
         """End the connection after a defect of ours, loudly: a client left waiting is worse."""
         _log.error("a connection failed", exc_info=error)

@@ -1,5 +1,8 @@
 """Sessions, frame by frame: the late answer to an Attach, the lock, and its end."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from bendybus.amqp.outcomes import Accepted, Modified, Rejected, Released
@@ -10,7 +13,7 @@ from bendybus.model.ids import SubQueue
 from bendybus.testing.wire_client import WireLink, receiving
 from tests.protocol.messaging.requesting import requests_to
 from tests.protocol.messaging.sample_messages import BATCH_FORMAT, batch, message, see
-from tests.protocol.messaging.serving import LOCK_SECONDS, Served, stalled
+from tests.protocol.messaging.serving import LOCK_SECONDS, Served, serving, stalled
 from tests.protocol.messaging.session_links import (
     GO_DESCRIPTOR,
     LOCKED_UNTIL,
@@ -211,6 +214,24 @@ async def test_a_connection_that_dies_gives_its_session_back(served: Served, que
     again = await other.attach(asking(queue, None, properties={TIMEOUT: Uint(10_000)}))
     [delivery] = await take(again, 1)
     assert (see(delivery.payload).body, see(delivery.payload).delivery_count) == (b"1", 0)
+
+
+@QUEUES
+async def test_a_broker_that_stops_gives_sessions_back_first(
+    template: Path, tmp_path: Path, queue: str
+) -> None:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    async with serving(tmp_path) as first:
+        client = await first.client()
+        await post(client, queue, "s", b"1")
+        link = await client.attach(asking(queue, "s"))
+        await take(link, 1)
+
+    async with serving(tmp_path) as second:
+        client = await second.client()
+        again = await client.attach(asking(queue, "s"))
+        [delivery] = await take(again, 1)
+        assert see(delivery.payload).delivery_count == 0
 
 
 @pytest.mark.spec("R3.3")

@@ -244,6 +244,22 @@ async def test_a_session_whose_lock_ended_is_lost_and_its_messages_are_counted(
 
 
 @QUEUES
+async def test_a_message_for_a_session_that_was_lost_wakes_who_waits_and_not_who_lost_it(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await accept(queue, clock, "s")
+    waiter = asyncio.ensure_future(accept_session(queue.main, None, clock))
+    clock.advance(LOCK_SECONDS)
+    await broker.sweep.sweep_all()
+    await settled(waiter)
+
+    await post(queue, clock, "s", b"1")
+
+    assert (await asyncio.wait_for(waiter, 10)).session_id == "s"
+
+
+@QUEUES
 async def test_a_named_session_that_has_lapsed_is_had_after_the_next_sweep(
     broker: LocalBroker, clock: ManualClock, name: str
 ) -> None:
