@@ -96,6 +96,26 @@ def test_a_message_can_be_sent_to_the_dead_letters_and_read_there(connection: st
     assert len(received(connection, "orders", "--dead-letter")) == 1
 
 
+@pytest.mark.parametrize("queue", ["orders", "events"])
+def test_a_purge_deletes_what_it_names_and_nothing_else(connection: str, queue: str) -> None:
+    command(connection, "send", queue, "one", "two", "three")
+    command(connection, "send", queue, "later", "--at", "2099-01-01T00:00:00")
+    received(connection, queue, "--settle", "dead-letter", "--count", "1")
+    assert command(connection, "purge", queue, "--yes") == "2 deleted\n"
+    assert command(connection, "purge", queue, "--dead-letter", "--yes") == "1 deleted\n"
+    assert "later" in command(connection, "peek", queue)
+    assert command(connection, "purge", queue, "--state", "scheduled", "--yes") == "1 deleted\n"
+    assert command(connection, "peek", queue) == ""
+
+
+def test_a_purge_asks_first(connection: str) -> None:
+    command(connection, "send", "orders", "one")
+    refused = run("purge", "orders", BENDYBUS_CONNECTION_STRING=connection)
+    assert refused.returncode == 1
+    assert "Delete all active messages of orders?" in refused.stdout
+    assert command(connection, "purge", "orders", "--yes") == "1 deleted\n"
+
+
 def test_a_refusal_ends_in_one_line(connection: str) -> None:
     done = run("send", "nowhere", "x", BENDYBUS_CONNECTION_STRING=connection)
     assert done.returncode == 1

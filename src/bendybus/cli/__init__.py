@@ -5,6 +5,7 @@ import typer
 from bendybus import __version__
 from bendybus.cli.failure import ending_in_one_line
 from bendybus.cli.messages import peek, receive, send
+from bendybus.cli.purge import purge
 from bendybus.cli.serve import serve
 from bendybus.cli.store import store_commands
 
@@ -20,6 +21,7 @@ app.command()(serve)
 app.command()(send)
 app.command()(receive)
 app.command()(peek)
+app.command()(purge)
 app.add_typer(store_commands, name="store")
 
 

@@ -88,7 +88,7 @@ def send(  # noqa: PLR0913, PLR0917 - an option each
 
     lines = iter(bodies) if bodies else (line.rstrip("\n") for line in sys.stdin)
     count = 0
-    with _client(connection_string) as client, client.sender(entity) as sender:
+    with connected(connection_string) as client, client.sender(entity) as sender:
         while batch := [message(line) for line in islice(lines, TOGETHER)]:
             sender.send(batch)
             count += len(batch)
@@ -118,7 +118,7 @@ def receive(  # noqa: PLR0913, PLR0917 - an option each
     """Receive messages, print each on a line, and settle it: by default it is gone then."""
     sub_queue = SubQueue.DEAD_LETTER if is_dead_letter else SubQueue.MAIN
     left = sys.maxsize if count is None else count
-    with _client(connection_string) as client:
+    with connected(connection_string) as client:
         if session is not None:
             receiver: Receiver = client.accept_session(
                 entity, session or None, subscription=subscription
@@ -154,7 +154,7 @@ def peek(  # noqa: PLR0913, PLR0917 - an option each
     """Look at messages without touching them: active, locked, deferred and scheduled ones."""
     sub_queue = SubQueue.DEAD_LETTER if is_dead_letter else SubQueue.MAIN
     with (
-        _client(connection_string) as client,
+        connected(connection_string) as client,
         client.receiver(entity, subscription=subscription, sub_queue=sub_queue) as receiver,
     ):
         if is_merged:
@@ -170,7 +170,7 @@ def peek(  # noqa: PLR0913, PLR0917 - an option each
 
 
 @contextmanager
-def _client(connection_string: str) -> Iterator[Client]:
+def connected(connection_string: str) -> Iterator[Client]:
     """Open a client whose refusals end the command in one line."""
     try:
         with Client.from_connection_string(connection_string) as client:
