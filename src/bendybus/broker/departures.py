@@ -9,8 +9,9 @@ from bendybus.store.port import Store
 class Departures:
     """Hints for who takes messages elsewhere: which queues of which stores to look at.
 
-    Every forwarding queue is noted once when it is served, so that what was left there by an
-    earlier run is found.
+    A queue that forwards is noted once when it is served, so that what an earlier run left there
+    is found. Every entity has a transfer queue, and nearly all are empty: who takes messages asks
+    the stores for the others.
     """
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
@@ -9,8 +10,8 @@ from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.hand_over import Destinations
 from bendybus.broker.mover import Mover
-from bendybus.model.errors import BusError, EntityNotFound
-from bendybus.model.ids import Instant, QueueNumber
+from bendybus.model.errors import BusError, EntityNotFound, StoreFailed, StoreUnavailable
+from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.operations import Forget, Transfer
 from bendybus.store.port import Store
 
@@ -42,6 +43,7 @@ class Forwarder:
     async def run(self) -> None:
         """Forward until cancelled."""
         turns = asyncio.Semaphore(MOVERS_TOGETHER_MAX)
+        await self._note_outboxes()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tidy_for_ever())
             while True:
@@ -58,6 +60,16 @@ class Forwarder:
                         mover = Mover(number, *place, self._destinations, self._clock)
                         self._movers[number] = mover
                         group.create_task(self._move(number, mover, turns))
+
+    async def _note_outboxes(self) -> None:
+        """Note the transfer queues in which an earlier run has left something.
+
+        A store that is away is noted as a whole when it comes back.
+        """
+        for store in self._catalog.stores:
+            with suppress(StoreUnavailable, StoreFailed):
+                for queue in await store.occupied(SubQueue.TRANSFER):
+                    self._catalog.departures.note(store, queue)
 
     async def _move(self, number: int, mover: Mover, turns: asyncio.Semaphore) -> None:
         try:

@@ -118,9 +118,10 @@ class ServedSubQueue:
                 return None
 
     def depart_by(self, departures: Departures) -> None:
-        """Have its messages, and those already there, taken elsewhere if they are to be."""
+        """Have its messages taken elsewhere if they are to be; if it forwards, also those here."""
         if self.sub_queue is SubQueue.TRANSFER or self.forwards_to is not None:
             self._departures = departures
+        if self.forwards_to is not None:
             for source in self.sources:
                 departures.note(source.store, source.number)
 

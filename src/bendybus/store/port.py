@@ -284,6 +284,10 @@ class MessageStore(Protocol):
         """Return transfers that are remembered and not younger, in order, beginning behind one."""
         ...
 
+    def occupied(self, sub_queue: SubQueue) -> Awaitable[list[QueueNumber]]:
+        """Return the queues of one kind that hold messages. For start-up: it looks at them all."""
+        ...
+
     def counts(self, queue: QueueNumber) -> Awaitable[QueueCounts]:
         """Count what a queue holds."""
         ...

@@ -123,6 +123,17 @@ async def test_what_a_transaction_sends_elsewhere_arrives_as_if_sent_there(tmp_p
 
 
 @pytest.mark.spec("R5.6")
+async def test_what_a_transaction_left_behind_is_found_after_a_restart(tmp_path: Path) -> None:
+    queues = [queue("a"), queue("b")]
+    async with local_broker(tmp_path, queues, ManualClock(), stores=2) as broker:
+        await put_into_outbox(broker, "a", Message(b"x", marks=Marks(destination="b")))
+    async with local_broker(tmp_path, queues, ManualClock(), stores=2) as broker:
+        async with forwarding(broker):
+            [arrived] = await holding(broker, "b", 1)
+        assert arrived.content == b"x"
+
+
+@pytest.mark.spec("R5.6")
 @pytest.mark.parametrize("marks", [Marks(destination="gone"), None])
 async def test_what_a_transaction_sends_in_vain_is_a_transfer_dead_letter(
     tmp_path: Path, marks: Marks | None

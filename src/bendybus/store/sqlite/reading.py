@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from bendybus.model.ids import Instant, QueueNumber
+from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, MessageState, StoredMessage
 from bendybus.model.operations import Guard
 from bendybus.store.marks import MarksDamaged, marks_from_text
@@ -146,6 +146,13 @@ def next_due(database: Database) -> Instant | None:
     assert row is not None, "a row of values, always"
     instants = [Instant(each) for each in row if each is not None and each < UNTIL_REOPENED]
     return min(instants, default=None)
+
+
+def occupied(database: Database, sub_queue: SubQueue) -> list[QueueNumber]:
+    """Return the queues of one kind that hold messages."""
+    row = database.row("occupied", (int(sub_queue),))
+    assert row is not None, "an aggregate always has one row"
+    return [QueueNumber(number) for number in json.loads(row[0])]
 
 
 def counts(database: Database, queue: QueueNumber) -> QueueCounts:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bendybus.model.errors import MessageLockLost
-from bendybus.model.ids import EntityNumber, Instant, QueueNumber
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
 from bendybus.model.store_status import StoreState, StoreStatus
@@ -158,6 +158,10 @@ class SqliteStore:
         return self._lane.submit(
             lambda db: transfers.remembered(db, after, made_until, count_max), is_synced=False
         )
+
+    def occupied(self, sub_queue: SubQueue) -> "asyncio.Future[list[QueueNumber]]":
+        """Return the queues of one kind that hold messages."""
+        return self._lane.submit(lambda db: reading.occupied(db, sub_queue), is_synced=False)
 
     def counts(self, queue: QueueNumber) -> "asyncio.Future[QueueCounts]":
         """Count what a queue holds."""

@@ -144,6 +144,20 @@ class TransferringContract(StoreSubject):
         await store.apply([operation], now=NOON)
         assert [message.marks for message in await browse(store, OUTBOX)] == [marks, None]
 
+    @promise(1)
+    async def test_the_outboxes_that_hold_something_are_known(
+        self, store: Store, make_store: StoreMaker
+    ) -> None:
+        await send(store, b"a")
+        assert await store.occupied(SubQueue.TRANSFER) == []
+        await store.apply([Append(OUTBOX, [Message(b"b")], ROOMY)], now=NOON)
+        again = await make_store()
+        assert await again.occupied(SubQueue.TRANSFER) == [OUTBOX]
+        assert await again.occupied(SubQueue.MAIN) == [MAIN]
+        [held] = await lock(again, queue=OUTBOX)
+        await again.apply([Remove(OUTBOX, [held.lock])], now=NOON)
+        assert await again.occupied(SubQueue.TRANSFER) == []
+
     @promise(10)
     async def test_a_hold_lasts_while_the_store_is_open_and_no_longer(
         self, store: Store, make_store: StoreMaker

@@ -21,3 +21,6 @@ SELECT json_group_array(json_array(source, sequence))
 
 -- name: end_holds
 UPDATE message SET locked_until = NULL, nonce = NULL WHERE locked_until = ?1;
+
+-- name: occupied
+SELECT json_group_array(number) FROM queue WHERE sub_queue = ?1 AND message_count > 0;
