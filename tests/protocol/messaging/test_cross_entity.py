@@ -102,6 +102,25 @@ async def test_nothing_is_sent_there_when_it_is_rolled_back(
     assert await served.count(home) == 1
 
 
+@PAIRS
+async def test_a_message_goes_on_as_soon_as_it_is_committed(
+    served: Served, home: str, other: str
+) -> None:
+    client = await served.client()
+    controller = await controller_of(client)
+    receiver = await client.receiver(other, handle=70)
+    receiver.flow(link_credit=1)
+    async with everything_forwarded(served, home):
+        transaction = await controller.declare()
+        await send_part(await client.sender(home, handle=1), 1, transaction)
+        # Whoever moves messages on has looked, and found nothing yet.
+        assert await served.count(home, SubQueue.TRANSFER) == 0
+        await send_part(await client.sender(other, handle=2), 2, transaction)
+        assert await controller.commit(transaction) == Accepted()
+
+        assert see((await receiver.receive()).payload).body == b"hello"
+
+
 async def test_sends_to_many_entities_arrive_in_their_order(served: Served) -> None:
     client = await served.client()
     controller = await controller_of(client)
@@ -301,3 +320,25 @@ async def test_both_entities_need_a_token(served: Served, missing: str) -> None:
     await put_token(tokens, resource, token_for(resource))
     link = await via(client, "orders", "spare", handle=61)
     assert await link.sent(message(), 1) == Accepted()
+
+
+@pytest.mark.parametrize("short", ["orders", "spare"])
+async def test_a_link_ends_with_the_first_token_of_both(served: Served, short: str) -> None:
+    client = await served.stranger()
+    await client.log_in()
+    await client.begin()
+    tokens = await requests_to(client, "$cbs")
+    for name in ("orders", "spare"):
+        resource = f"sb://localhost/{name}"
+        seconds = 30 if name == short else 3600
+        await put_token(tokens, resource, token_for(resource, seconds=seconds))
+    link = await via(client, "orders", "spare")
+    assert await link.sent(message(), 1) == Accepted()
+
+    served.clock.advance(31)
+    [connection] = served.listener.connections
+    connection.tick(served.clock.now())
+
+    error = (await link.detached()).error
+    assert error is not None
+    assert error.condition == "amqp:unauthorized-access"

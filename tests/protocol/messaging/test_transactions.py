@@ -327,6 +327,19 @@ async def test_a_message_can_be_settled_only_once_in_a_transaction(served: Serve
     assert await served.count("orders") == 1
 
 
+async def test_an_outcome_that_is_none_dooms_the_rest(served: Served) -> None:
+    client = await served.client()
+    receiver, [delivery] = await held(client, "orders")
+    controller = await controller_of(client)
+    transaction = await controller.declare()
+
+    answer = await settle_part(receiver, delivery, transaction, part_of(transaction, ACCEPTED))
+
+    assert condition_of(answer) == "com.microsoft:argument-error"
+    assert condition_of(await controller.commit(transaction)) == ROLLBACK
+    assert await served.count("orders") == 1
+
+
 @pytest.mark.spec("R5.6")
 async def test_messages_of_a_second_entity_cannot_be_settled(served: Served) -> None:
     client = await served.client()

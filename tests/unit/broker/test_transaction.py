@@ -16,6 +16,7 @@ from bendybus.broker.transaction import Transaction
 from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import (
     EntityDisabled,
+    InvalidOperation,
     MessageLockLost,
     QuotaExceeded,
     StoreFailed,
@@ -111,6 +112,49 @@ async def test_who_waits_is_woken_when_a_message_is_given_back_by_a_commit(
     await asyncio.wait_for(hint, WAIT_SECONDS)
     [again] = await taker.receive(1)
     assert again.delivery_count == 1
+
+
+@QUEUES
+async def test_a_commit_waits_for_what_is_still_being_decided(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    _, message = await _held(queue, clock)
+    transaction = _transaction()
+    joining = transaction.settle(queue.main, [message.lock], Complete(), clock)
+    assert not joining.done()
+
+    await transaction.commit(clock)
+
+    assert await _contents(queue) == []
+
+
+@QUEUES
+async def test_a_message_is_settled_once_whichever_way(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    _, message = await _held(queue, clock)
+    transaction = _transaction()
+    await transaction.settle(queue.main, [message.lock], Complete(), clock)
+    with pytest.raises(InvalidOperation, match="only once"):
+        await transaction.settle(queue.main, [message.lock], Abandon(), clock)
+
+
+@QUEUES
+async def test_what_a_commit_sends_is_swept_when_its_time_ends(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await broker.sweep.sweep_all()
+    transaction = _transaction()
+    transaction.send(queue, [Message(b"out", partition_key="k", time_to_live_ms=1000)])
+    await transaction.commit(clock)
+    clock.advance(2)
+
+    await broker.sweep.sweep_all()
+
+    assert await _contents(queue) == []
 
 
 @QUEUES
