@@ -58,7 +58,7 @@ class Load:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(6, marks=pytest.mark.timeout(240)),
+        pytest.param(4, marks=pytest.mark.timeout(240)),
         pytest.param(100, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
     ],
 )

@@ -73,7 +73,7 @@ class Load:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(20, marks=pytest.mark.timeout(240)),
+        pytest.param(6, marks=pytest.mark.timeout(240)),
         pytest.param(200, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
     ],
 )

@@ -101,7 +101,7 @@ def read(message: ReceivedMessage) -> tuple[str, int]:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(8, marks=pytest.mark.timeout(240)),
+        pytest.param(4, marks=pytest.mark.timeout(240)),
         pytest.param(100, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
     ],
 )
