@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from bendybus.model.access import AccessRule, Right
-from bendybus.model.entity import Queue, QueueProperties
+from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic, TopicProperties
 from bendybus.model.ids import Instant, SubQueue
+from bendybus.model.rule import Rule, SqlFilter
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import ROOT_RULE, LocalBroker, listening, local_broker
 from tests.client.both_shells import make_client
@@ -30,6 +31,14 @@ QUEUES = [
         "ledgers",
         QueueProperties(lock_duration=LOCK, requires_session=True, enable_partitioning=True),
     ),
+]
+SUBSCRIPTIONS = (
+    Subscription("all"),
+    Subscription("red", rules=(Rule("red", SqlFilter("colour = 'red'")),)),
+)
+TOPICS = [
+    Topic("news", subscriptions=SUBSCRIPTIONS),
+    Topic("feed", TopicProperties(enable_partitioning=True), SUBSCRIPTIONS),
 ]
 
 Connect = Callable[..., Any]
@@ -62,7 +71,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     # Clients sign tokens by the clock on the wall, so virtual time begins there.
     clock = ManualClock(Instant(round(time.time() * 1000)))
     async with (
-        local_broker(tmp_path, QUEUES, clock, stores=2) as broker,
+        local_broker(tmp_path, [*QUEUES, *TOPICS], clock, stores=2) as broker,
         listening(broker, (ROOT_RULE, LISTEN_RULE)) as listener,
     ):
         yield Served(broker, clock, listener.port)
