@@ -36,6 +36,13 @@ class Settled(NamedTuple):
     outcome: Outcome
 
 
+def place_of(to: Target, message: Message) -> Home:
+    """Return the fragment that a message is meant for."""
+    if to.fragment_count == 1 or message.partition_key is None:
+        return Home(to.name, 0)
+    return Home(to.name, fragment_for(message.partition_key, to.fragment_count))
+
+
 @dataclass(slots=True)
 class Pending:
     """An open transaction, as its client knows it."""
@@ -61,11 +68,7 @@ class Pending:
     def send(self, to: Target, messages: Sequence[Message]) -> None:
         """Let messages join."""
         for message in messages:
-            fragment = 0
-            if to.fragment_count > 1:
-                assert message.partition_key is not None
-                fragment = fragment_for(message.partition_key, to.fragment_count)
-            place = Home(to.name, fragment)
+            place = place_of(to, message)
             self.sends.append((place, message))
             self.home = self.home or place
 
