@@ -58,7 +58,7 @@ def unfold_oldest(database: Database, queue: int, count_max: int, now: Instant) 
 
     What has expired by `now` is not what it needs, and does not count.
     """
-    if queue in database.queues_with_runs:
+    if count_max > 0 and queue in database.queues_with_runs:
         first, end = rows_of_queue(queue)
         if not _unfold(database, "oldest_runs", (first, end, count_max, now)):
             database.queues_with_runs.discard(queue)
