@@ -171,9 +171,8 @@ class ServedSubQueue:
         else:
             self.note_added(source, len(locks))
 
-    def note_free_sessions(self, source: Source, count: int, now: Instant) -> None:
-        """Note that sessions can be accepted again; some of their messages may have expired."""
-        source.timetable.note(now)
+    def note_free_sessions(self, source: Source, count: int) -> None:
+        """Note that sessions can be accepted again."""
         source.additions += 1
         self.waiting.wake(count)
 

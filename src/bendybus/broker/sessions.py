@@ -127,10 +127,13 @@ async def release_session(sub_queue: ServedSubQueue, held: HeldSession, clock: C
     operation = ReleaseSession(source.number, held.session_id, held.nonce)
     now = clock.now()
     try:
-        await source.store.apply([operation], now=now)
+        [answer] = await source.store.apply([operation], now=now)
     except BusError:
         return
-    sub_queue.note_free_sessions(source, 1, now)
+    if answer != 1:
+        # What came back may have expired meanwhile.
+        source.timetable.note(now)
+    sub_queue.note_free_sessions(source, 1)
 
 
 async def renew_session(sub_queue: ServedSubQueue, held: HeldSession, clock: Clock) -> Instant:

@@ -161,7 +161,7 @@ async def end_lapsed_sessions(store: Store, session_places: Places, clock: Clock
     if count:
         for sub_queue, source in session_places.values():
             sub_queue.held_sessions.forget_ended(now)
-            sub_queue.note_free_sessions(source, count, now)
+            sub_queue.note_free_sessions(source, count)
     return count == SWEEP_COUNT_MAX
 
 

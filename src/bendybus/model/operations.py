@@ -240,7 +240,10 @@ class SetSessionState:
 
 @dataclass(slots=True)
 class ReleaseSession:
-    """End a session's lock; its locked messages are free again, uncounted. Answered as above."""
+    """End a session's lock; its locked messages are free again, uncounted.
+
+    Answered with 0 if it is not held, and else with 1 and one more for each message that came back.
+    """
 
     queue: QueueNumber
     session_id: str

@@ -90,8 +90,9 @@ def release(database: Database, operation: ReleaseSession, now: Instant) -> int:
     if database.row("find_held_session", (queue, session_id, nonce, now)) is None:
         return 0
     database.run("free_messages_of_session", (mark_of(nonce), nonce))
+    freed = database.connection.changes()
     _end(database, json.dumps([(queue, session_id)]), now)
-    return 1
+    return 1 + freed
 
 
 def end_lapsed(database: Database, operation: EndLapsedSessions, now: Instant) -> int:

@@ -155,7 +155,7 @@ class SessionsContract(StoreSubject):
         await accept(ledgers)
         [first, _] = await take(ledgers, "a")
         assert await answer_to(ledgers, ReleaseSession(SESSIONS, "a", 9)) == 0
-        assert await answer_to(ledgers, ReleaseSession(SESSIONS, "a", 1)) == 1
+        assert await answer_to(ledgers, ReleaseSession(SESSIONS, "a", 1)) == 3
         assert await answer_to(ledgers, Remove(SESSIONS, [first.lock])) == [first.sequence]
         assert await accept(ledgers, nonce=2) == "a"
         again = await take(ledgers, "a", nonce=2)
@@ -398,7 +398,7 @@ class SessionsContract(StoreSubject):
         assert await pages(ledgers, 1) == [[session_id], []]
         assert await accept(ledgers) == session_id
         assert contents(await take(ledgers, session_id)) == [b"1"]
-        assert await answer_to(ledgers, ReleaseSession(SESSIONS, session_id, 1)) == 1
+        assert await answer_to(ledgers, ReleaseSession(SESSIONS, session_id, 1)) == 2
         assert await accept(ledgers, session_id, nonce=2) == session_id
 
     @promise(4)
