@@ -14,16 +14,29 @@ from typing import Any
 import apsw
 import pytest
 
-from bendybus.model.ids import Instant
+from bendybus.model.entity import Subscription, Topic
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber
 from bendybus.model.message import Lock, Marks, Message
-from bendybus.model.operations import Append, Guard, Move, Operation, Remove, Renew, Rewrite, Unlock
-from bendybus.store.port import Acquire
+from bendybus.model.operations import (
+    Append,
+    Guard,
+    Move,
+    Operation,
+    Publish,
+    Remove,
+    Renew,
+    Rewrite,
+    Taker,
+    Unlock,
+)
+from bendybus.store.port import Acquire, EntityRecord, FragmentPlace, ParentTopic
 from bendybus.store.sqlite import applying, catalog, reading
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.statements import STATEMENTS
 from bendybus.testing.store_contract.subject import (
     DEAD,
     EVENTS,
+    HERE,
     LOCK_MS,
     MAIN,
     NOON,
@@ -36,6 +49,8 @@ BATCH = 10
 SMALL = 1_000
 FULL_SCAN = re.compile(r"SCAN (message|body|queue|seen|seen_index)\b")
 SORT = re.compile(r"USE TEMP B-TREE")
+TOPIC = QueueNumber(9)
+SUBSCRIPTIONS = [QueueNumber(13), QueueNumber(17), QueueNumber(21)]
 READ_AT_START_ONLY = {"entities", "queues", "logged_ids", "queues_with_runs", "occupied"}
 
 
@@ -44,6 +59,13 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database = open_database(tmp_path / "store.db", Pacing())
     catalog.put_entity(database, 0, ORDERS)
     catalog.put_entity(database, 0, EVENTS)
+    topic = EntityRecord(EntityNumber(3), Topic("news"), 1, (FragmentPlace(HERE, TOPIC),))
+    catalog.put_entity(database, 0, topic)
+    for number, queue in enumerate(SUBSCRIPTIONS, 4):
+        parent, place = ParentTopic(topic.number, "news"), FragmentPlace(HERE, queue)
+        subscription = Subscription(f"s{number}")
+        record = EntityRecord(EntityNumber(number), subscription, 1, (place,), parent)
+        catalog.put_entity(database, 0, record)
     yield database
     database.close()
 
@@ -54,12 +76,23 @@ def fill(database: Database, rows: int) -> None:
     database.begin(is_synced=False)
     for _ in range(rows // SMALL):
         applying.make(database, Append(MAIN, messages, ROOMY), NOON)
+        for start in range(0, SMALL, 50):
+            applying.make(database, publish(messages[start : start + 50]), NOON)
     database.execute("COMMIT")
     database.execute(
         "UPDATE message SET locked_until = ?, nonce = 9"
         " WHERE id > (SELECT max(id) FROM message) - ?",
         (after(9e6), SMALL // 2),
     )
+
+
+def publish(messages: list[Message]) -> Publish:
+    """Give messages to all subscriptions but the last, and the first of them to that one, too."""
+    nobody_else = Taker(SUBSCRIPTIONS[-1], [0], [None])
+    takers = [
+        Taker(queue, range(len(messages)), [None] * len(messages)) for queue in SUBSCRIPTIONS[:-1]
+    ]
+    return Publish(TOPIC, messages, [*takers, nobody_else], [], ROOMY)
 
 
 def plan(database: Database, statement: str) -> list[str]:
@@ -139,6 +172,13 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
         ]
         for operation in operations:
             assert applying.make(database, operation, NOON) == []
+        for key in (None, "k"):
+            messages = [Message(b"y", partition_key=key)] * BATCH
+            applying.make(database, publish(messages), NOON)
+        for queue in SUBSCRIPTIONS:
+            taken = reading.acquire(database, Acquire(queue, BATCH, ROOMY, until, 2), NOON)
+            held_there = [message.lock for message in taken]
+            assert applying.make(database, Remove(queue, held_there), NOON) == []
         free = Lock(locks[1].sequence, 0)
         assert applying.make(database, Remove(MAIN, [free], Guard.FREE), after(9e6)) == []
         reading.counts(database, MAIN)
@@ -158,6 +198,7 @@ def check_growth(database: Database, large: int) -> None:
     assert {"find_free", "lock_messages", "read_bodies", "find_guarded", "remove_bodies"} <= set(
         few
     )
+    assert {"give", "give_each", "share_bodies", "release_shared", "unheld_bodies"} <= set(few)
 
 
 def test_calls_take_the_same_steps_on_a_backlog_twenty_times_as_large(database: Database) -> None:
