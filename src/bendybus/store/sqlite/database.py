@@ -24,7 +24,7 @@ import apsw
 from bendybus.model.errors import DataFolderUnusable, EntityNotFound
 from bendybus.model.ids import COUNTER_BITS, SubQueue
 from bendybus.store.port import UNTIL_REOPENED
-from bendybus.store.sqlite.seen_index import open_index
+from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
 
 SCHEMA_VERSION: Final = 2
@@ -87,6 +87,9 @@ class Database:
             queue for (queue,) in self.rows("queues_with_runs", (COUNTER_BITS_HERE,))
         }
         self.run("end_holds", (UNTIL_REOPENED,))
+        # What duplicate detection knows.
+        self.seen = SeenIndex()
+        self.seen.load(connection)
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing."""
@@ -107,6 +110,26 @@ class Database:
             self.execute("PRAGMA synchronous=FULL" if is_synced else "PRAGMA synchronous=NORMAL")
             self._is_synced = is_synced
         self.execute("BEGIN IMMEDIATE")
+        self.seen.settle()
+
+    def begin_caller(self) -> None:
+        """Start the work of one of the callers whom a commit is for."""
+        self.execute("SAVEPOINT caller")
+        self.seen.settle()
+
+    def end_caller(self) -> None:
+        """Make the caller's work, or what is left of it, part of the commit."""
+        self.execute("RELEASE caller")
+
+    def undo_caller(self) -> None:
+        """Undo the work of the caller."""
+        self.execute("ROLLBACK TO caller")
+        self.seen.undo()
+
+    def undo(self) -> None:
+        """Undo the commit, of a single caller, that was begun."""
+        self.execute("ROLLBACK")
+        self.seen.undo()
 
     def note_queue(
         self,
@@ -217,7 +240,6 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
             _create_schema(connection)
         _make_sure_of_log(connection, path, vfs or "")
         _empty_log(connection)
-        open_index(connection)
         return Database(connection, pacing)
     except (KeyError, TypeError) as error:
         connection.close(force=True)

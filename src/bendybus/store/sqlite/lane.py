@@ -260,19 +260,19 @@ def _work_alone(database: Database, job: _Job[Any]) -> _Outcome:
         return job.future, job.work(database), None
     except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
         refusal = _refusal(error)
-        database.execute("ROLLBACK")
+        database.undo()
         return job.future, None, refusal
 
 
 def _work_together(database: Database, job: _Job[Any]) -> _Outcome:
     """Do one of several works of a commit; a refusal undoes this one."""
-    database.execute("SAVEPOINT caller")
+    database.begin_caller()
     try:
         outcome: _Outcome = job.future, job.work(database), None
     except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
         outcome = job.future, None, _refusal(error)
-        database.execute("ROLLBACK TO caller")
-    database.execute("RELEASE caller")
+        database.undo_caller()
+    database.end_caller()
     return outcome
 
 

@@ -100,7 +100,7 @@ CREATE TABLE session (
 ) WITHOUT ROWID;
 
 -- Ids seen by duplicate detection, as they were added: one row per commit, with the digests one
--- after the other. What is looked up is a table in memory, made of this when the store opens.
+-- after the other. What is looked up is in memory, made of this when the store opens.
 CREATE TABLE seen (
     id      INTEGER PRIMARY KEY,
     queue   INTEGER NOT NULL,

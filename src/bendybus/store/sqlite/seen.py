@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
-import apsw
-
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import ForgetSeen
@@ -26,46 +24,22 @@ def new_messages(
 
     Of several with the same id the first is new. One without an id is never a duplicate.
     """
-    digests = [digest_of(message) for message in messages]
-    wanted = {digest: None for digest in digests if digest is not None}
-    if not wanted:
-        return range(len(messages))
-    if not _index_if_new(database, queue, tuple(wanted), since, now):
-        for digest in _known(database, queue, tuple(wanted), since):
-            del wanted[digest]
-        if wanted:
-            _index_if_new(database, queue, tuple(wanted), since, now)
-    if wanted:
-        database.run("log_seen", (queue, now, b"".join(wanted)))
-    if len(wanted) == len(messages):
-        return range(len(messages))
-    # Taken out of the dictionary, so that the next of the same id is not found.
-    return [
-        at
-        for at, digest in enumerate(digests)
-        if digest is None or wanted.pop(digest, database) is None
-    ]
-
-
-def _index_if_new(
-    database: Database, queue: int, digests: tuple[bytes, ...], since: Instant, now: Instant
-) -> bool:
-    """Add ids to the index if none of them is known: mostly so, and then looked up only once."""
-    database.execute("SAVEPOINT seen")
-    database.run("index_seen", (queue, apsw.carray(digests), now, since))
-    is_new = database.connection.changes() == len(digests)
-    if not is_new:
-        database.execute("ROLLBACK TO seen")
-    database.execute("RELEASE seen")
-    return is_new
-
-
-def _known(
-    database: Database, queue: int, digests: tuple[bytes, ...], since: Instant
-) -> list[bytes]:
-    found = database.row("find_seen", (queue, apsw.carray(digests), since))
-    assert found is not None, "an aggregate always has one row"
-    return [digests[at] for at in json.loads(found[0])]
+    known = database.seen.of(queue)
+    before: dict[bytes, int | None] = {}
+    new: list[int] = []
+    for at, message in enumerate(messages):
+        digest = digest_of(message)
+        if digest is not None:
+            seen_at = known.get(digest)
+            if seen_at is not None and seen_at > since:
+                continue
+            before[digest] = seen_at
+            known[digest] = now
+        new.append(at)
+    if before:
+        database.seen.note(queue, before)
+        database.run("log_seen", (queue, now, b"".join(before)))
+    return new
 
 
 def forget(database: Database, operation: ForgetSeen, now: Instant) -> int:
@@ -77,12 +51,21 @@ def forget(database: Database, operation: ForgetSeen, now: Instant) -> int:
     assert found is not None, "an aggregate always has one row"
     rows: list[int] = json.loads(found[0])
     if rows:
-        database.run("unindex_seen", (queue, until, apsw.carray(split(found[1]))))
+        _unindex(database, queue, split(found[1]), until)
         database.run("unlog_seen", (ids_array(rows),))
     oldest = database.row("first_seen", (queue,))
     assert oldest is not None, "an aggregate always has one row"
     seen_at: int = oldest[0]
     return seen_at
+
+
+def _unindex(database: Database, queue: int, digests: Sequence[bytes], until: Instant) -> None:
+    """Take ids out of the index, unless they were seen again later."""
+    known = database.seen.of(queue)
+    old = {digest: known[digest] for digest in digests if known.get(digest, until + 1) <= until}
+    database.seen.note(queue, old)
+    for digest in old:
+        del known[digest]
 
 
 def digest_of(message: Message) -> bytes | None:

@@ -1,36 +1,57 @@
-"""The ids that duplicate detection looks up: a table of SQLite's own temporary database.
+"""The ids that duplicate detection looks up: in memory, made of the store's log when it opens.
 
-The log in the store's file is written in order and read when the store opens; what is looked up
-is this. It is part of every transaction, so what undoes the one undoes the other. In the file it
-would cost a changed page for every message, because digests come in no order. What does not fit
-into the cache goes to a temporary file, which nobody ever waits for.
+On disk an index of digests, which come in no order, would cost a changed page for every message;
+even one in SQLite's memory took longer than all the rest of a send. What a commit or one of its
+callers has added is taken back when that is rolled back.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import apsw
 
 from bendybus.store.sqlite.statements import STATEMENTS
 
-DIGEST_SIZE: Final = 16
-# Room for about a million ids, of all queues of the store. Taken as there are ids.
-CACHE_KIBIBYTES: Final = 32 * 1024
+# 96 bits: that two of a thousand million ids are taken for one is less likely than that the disk
+# loses both. Twelve bytes are also what fits into the smallest object that Python makes for them.
+DIGEST_SIZE: Final = 12
 
 
-def open_index(connection: apsw.Connection) -> None:
-    """Make the table, and fill it from the log."""
-    connection.execute(
-        "CREATE TEMP TABLE seen_index (queue INTEGER NOT NULL, digest BLOB NOT NULL,"
-        " seen_at INTEGER NOT NULL, PRIMARY KEY (queue, digest)) WITHOUT ROWID"
-    )
-    connection.execute(f"PRAGMA temp.cache_size=-{CACHE_KIBIBYTES}")
-    # While it is filled, nothing needs to be undone: if that fails, all of it goes.
-    connection.execute("PRAGMA temp.journal_mode=OFF")
-    with connection:
+class SeenIndex:
+    """Of every queue the digests of ids, and when each was first seen."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, dict[bytes, int]] = {}
+        # What to write back if the work under way is undone: None for what was not there.
+        self._before: list[tuple[int, Mapping[bytes, int | None]]] = []
+
+    def load(self, connection: apsw.Connection) -> None:
+        """Read the log."""
         for queue, seen_at, digests in connection.execute(STATEMENTS["logged_ids"]):
-            array = apsw.carray(split(digests))
-            connection.execute(STATEMENTS["index_seen"], (queue, array, seen_at, seen_at))
-    connection.execute("PRAGMA temp.journal_mode=MEMORY")
+            self.of(queue).update(dict.fromkeys(split(digests), seen_at))
+
+    def of(self, queue: int) -> dict[bytes, int]:
+        """Return the ids of one queue. Who changes them calls `note`."""
+        return self._queues.setdefault(queue, {})
+
+    def note(self, queue: int, before: Mapping[bytes, int | None]) -> None:
+        """Note what ids were before a change, in case that it is undone."""
+        self._before.append((queue, before))
+
+    def settle(self) -> None:
+        """Note that what was done so far can no longer be undone alone."""
+        self._before.clear()
+
+    def undo(self) -> None:
+        """Undo what was done since it was last settled."""
+        for queue, before in reversed(self._before):
+            known = self.of(queue)
+            for digest, seen_at in before.items():
+                if seen_at is None:
+                    del known[digest]
+                else:
+                    known[digest] = seen_at
+        self._before.clear()
 
 
 def split(digests: bytes) -> tuple[bytes, ...]:
