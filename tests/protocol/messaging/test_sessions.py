@@ -192,8 +192,11 @@ async def test_a_session_is_free_again_when_its_link_is_detached(
     [first, _] = await take(link, 2)
 
     # What was said before the Detach still counts, and the session can be had at once.
-    link.settle(first, Rejected(None), settled=True)
-    client.say(Detach(handle=1, closed=True), asking(queue, "t", handle=2))
+    async with stalled(*served.broker.stores):
+        link.settle(first, Rejected(None), settled=True)
+        client.say(Detach(handle=1, closed=True), asking(queue, "t", handle=2))
+        # All of that was read when another link is answered.
+        await client.attach(receiving("orders", handle=5))
     await link.detached()
     again = await client.attach(asking(queue, "s", handle=3))
 
