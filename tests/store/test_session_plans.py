@@ -55,7 +55,7 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
         wish = Acquire(SESSIONS, 1, ROOMY, UNTIL, 1, "s000000")
         [message] = reading.acquire(database, wish, NOON)
         operations: list[Operation] = [
-            Append(SESSIONS, [Message(b"y", session_id="new")], ROOMY),
+            Append(SESSIONS, [Message(b"y", session_id="new", partition_key="new")], ROOMY),
             RenewSession(SESSIONS, "s000000", 1, UNTIL),
             SetSessionState(SESSIONS, "s000000", 1, b"state"),
             Unlock(SESSIONS, [message.lock], is_counted=True),
@@ -74,6 +74,9 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
         assert sessions.page(database, SESSIONS, NOON, later, 10).ids == []
         assert applying.make(database, Remove(SESSIONS, [message.lock]), NOON) == []
         assert applying.make(database, ReleaseSession(SESSIONS, "s000000", 1), NOON) == 1
+        # A message with more than a session takes the careful way.
+        assert sessions.accept(database, AcceptSession(SESSIONS, "new", UNTIL, 3), NOON) == "new"
+        assert reading.acquire(database, Acquire(SESSIONS, 1, ROOMY, UNTIL, 3, "new"), NOON)
     database.execute("ROLLBACK")
     return steps
 
@@ -82,7 +85,8 @@ def check_same(few: Counter[str], many: Counter[str]) -> None:
     assert few.keys() == many.keys()
     slower = {name: (few[name], many[name]) for name in few if many[name] > few[name] * 1.1 + 20}
     assert slower == {}
-    assert {"find_waiting_sessions", "find_free_in_session", "end_sessions"} <= set(few)
+    acquires = {"find_free_plain_in_session", "find_free_in_session"}
+    assert {"find_waiting_sessions", "end_sessions", *acquires} <= set(few)
 
 
 @pytest.mark.parametrize(

@@ -36,4 +36,9 @@ def is_intact(content_and_checksum: bytes, seed: int) -> bool:
 
 def seed_with_fields(seed: int, *fields: object) -> int:
     """Let a checksum cover more fields: numbers, texts and None, each told from the others."""
-    return crc32(repr(fields).encode("utf-8", "surrogatepass"), seed)
+    return crc32(encoded_fields(*fields), seed)
+
+
+def encoded_fields(*fields: object) -> bytes:
+    """Return the bytes by which fields are covered."""
+    return repr(fields).encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""acquire, for messages with nothing but a content: the many.
+"""acquire, for messages with nothing but a content, and a session perhaps: the many.
 
 The careful way (`reading`) makes a row of eleven values for every message. Here the values come in
 columns, one JSON array each, and become messages without a line of Python per value. Whatever is
@@ -16,7 +16,7 @@ import apsw
 
 from bendybus.model.ids import Instant
 from bendybus.model.message import MessageState, StoredMessage
-from bendybus.store.checksum import CHECKSUM_SIZE, RESIDUE
+from bendybus.store.checksum import CHECKSUM_SIZE, RESIDUE, encoded_fields
 from bendybus.store.port import Acquire
 from bendybus.store.sqlite.database import Database, ids_array
 
@@ -24,10 +24,21 @@ from bendybus.store.sqlite.database import Database, ids_array
 _make_message: Final = partial(tuple.__new__, StoredMessage)
 
 
-def acquire_plain(database: Database, request: Acquire, now: Instant) -> list[StoredMessage] | None:
-    """Lock the oldest free messages if all of them are plain; None if not, and nothing is done."""
+def acquire_plain(
+    database: Database, request: Acquire, lock_end: int, now: Instant
+) -> list[StoredMessage] | None:
+    """Lock the oldest free messages if all of them are plain; None if not, and nothing is done.
+
+    `lock_end` is written as the end of their lock; that of the session is in the request.
+    """
     offset = database.offset(request.queue)
-    found = database.row("find_free_plain", (request.queue, now, request.count_max))
+    session_id, fields = request.session_id, b""
+    bindings = (request.queue, now, request.count_max)
+    if session_id is None:
+        found = database.row("find_free_plain", bindings)
+    else:
+        found = database.row("find_free_plain_in_session", (*bindings, session_id))
+        fields = encoded_fields(session_id, None)
     assert found is not None, "an aggregate always has one row"
     ids_text, enqueued_text, counts_text, bodies_text, size, field_count = found
     if field_count or size > request.bytes_max:
@@ -37,18 +48,18 @@ def acquire_plain(database: Database, request: Acquire, now: Instant) -> list[St
         return []
     enqueued: list[int] = json.loads(enqueued_text)
     bodies: list[int] = json.loads(bodies_text)
-    contents = _intact_contents(database, bodies, enqueued)
+    contents = _intact_contents(database, bodies, enqueued, fields)
     if contents is None:
         return None
     locked_until, nonce = request.locked_until, request.nonce
-    database.run("lock_messages", (ids_array(ids), locked_until, nonce))
+    database.run("lock_messages", (ids_array(ids), lock_end, nonce))
     columns = zip(
         [row_id - offset for row_id in ids],
         enqueued,
         json.loads(counts_text),
         contents,
         repeat(None),
-        repeat(None),
+        repeat(session_id),
         repeat(None),
         repeat(None),
         repeat(int(MessageState.ACTIVE)),
@@ -62,9 +73,12 @@ def acquire_plain(database: Database, request: Acquire, now: Instant) -> list[St
 
 
 def _intact_contents(
-    database: Database, bodies: list[int], enqueued: list[int]
+    database: Database, bodies: list[int], enqueued: list[int], fields: bytes
 ) -> list[bytes] | None:
-    """Return the contents, or None if there is anything wrong with any."""
+    """Return the contents, or None if there is anything wrong with any.
+
+    `fields` are what the checksums of all cover beside the content, if anything.
+    """
     try:
         found = database.row("read_bodies", (ids_array(bodies),))
     except apsw.CorruptError:
@@ -80,7 +94,10 @@ def _intact_contents(
         end = at + length
         # `seed_of` and `is_intact`, in line: this runs for every message received.
         both = body ^ enqueued_at
-        if crc32(together[at:end], both ^ both >> 32) != RESIDUE:
+        seed = both ^ both >> 32
+        if fields:
+            seed = crc32(fields, seed)
+        if crc32(together[at:end], seed) != RESIDUE:
             return None
         contents.append(together[at : end - CHECKSUM_SIZE])
         at = end

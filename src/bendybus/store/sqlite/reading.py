@@ -164,16 +164,15 @@ def counts(database: Database, queue: QueueNumber) -> QueueCounts:
 
 
 def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
+    lock_end = end_of_lock(database, request, now)
+    plain = acquire_plain(database, request, lock_end, now)
+    if plain is not None:
+        return plain
+    find = "find_free"
     bindings: tuple[object, ...] = (request.queue, now, request.count_max)
-    if request.session_id is None:
-        plain = acquire_plain(database, request, now)
-        if plain is not None:
-            return plain
-        find = "find_free"
-    else:
+    if request.session_id is not None:
         find = "find_free_in_session"
         bindings = (*bindings, request.session_id)
-    lock_end = end_of_lock(database, request, now)
     offset = database.offset(request.queue)
     rows: list[Row] = []
     contents: list[bytes] = []

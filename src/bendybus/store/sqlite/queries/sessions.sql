@@ -113,6 +113,15 @@ SELECT json_group_array(json_array(
            AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY id LIMIT ?3);
 
+-- name: find_free_plain_in_session
+SELECT json_group_array(id), json_group_array(enqueued_at), json_group_array(delivery_count),
+       json_group_array(body), total(size),
+       count(expires_at) + count(partition_key) + count(marks)
+  FROM (SELECT * FROM message INDEXED BY message_session_free
+         WHERE queue = ?1 AND session_id = ?4 AND state = 0 AND locked_until IS NULL
+           AND (expires_at IS NULL OR expires_at > ?2)
+         ORDER BY id LIMIT ?3);
+
 -- name: browse_session
 SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
