@@ -34,12 +34,16 @@ class SessionReceiver:
         self.waiting = held.waiting
         self._source = sub_queue.source_of_session(held.session_id)
         self._clock = clock
+        # What `held.additions` was before an answer that had all there was.
+        self._empty_at = -1
 
     async def receive(self, count_max: int) -> list[StoredMessage]:
         """Return the next messages, at most `count_max`, or none if none is free."""
         held = self.held
         while not held.has_ended(self._clock.now()):
             additions = held.additions
+            if additions == self._empty_at:
+                return []
             try:
                 messages = await self._acquire(count_max)
             except SessionLockLost:
@@ -51,11 +55,18 @@ class SessionReceiver:
                 if not self._source.store.is_online:
                     return []
                 continue
+            if self._is_all(messages, count_max):
+                self._empty_at = additions
             if messages:
                 return messages
-            if held.additions == additions:
-                return []
         return []
+
+    def _is_all(self, messages: list[StoredMessage], count_max: int) -> bool:
+        """Whether nothing else was free: neither bound kept another message from coming."""
+        if not messages or len(messages) >= min(count_max, ACQUIRE_COUNT_MAX):
+            return not messages
+        room = ACQUIRE_BYTES_MAX - 2 * self.sub_queue.queue.message_bytes_max
+        return sum(len(message.content) for message in messages) <= room
 
     async def close(self) -> None:
         """Give the session back, with all that it holds."""

@@ -131,6 +131,41 @@ async def test_a_session_is_received_in_order_and_an_abandoned_message_is_next(
 
 
 @QUEUES
+async def test_the_store_is_not_asked_again_for_a_session_that_had_nothing_more(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await post(queue, clock, "s", b"1", b"2")
+    receiver = await accept(queue, clock, "s")
+    [first, _] = await receiver.receive(10)
+
+    with pytest.raises(StopIteration) as ended:  # it did not even have to wait
+        receiver.receive(10).send(None)
+    assert ended.value.value == []
+
+    assert await settle(queue.main, [first.lock], Abandon(), clock) == {}
+    assert contents(await receiver.receive(10)) == [b"1"]
+    await post(queue, clock, "s", b"3")
+    assert contents(await receiver.receive(10)) == [b"3"]
+
+
+@QUEUES
+async def test_long_messages_that_do_not_come_at_once_come_one_after_the_other(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    long = [bytes([number]) * 250_000 for number in range(12)]
+    for each in long:
+        await post(queue, clock, "s", each)
+    receiver = await accept(queue, clock, "s")
+    taken: list[bytes] = []
+    while messages := await receiver.receive(100):
+        assert len(messages) < len(long)
+        taken += contents(messages)
+    assert taken == long
+
+
+@QUEUES
 async def test_the_next_session_is_another_each_time_until_none_is_left(
     broker: LocalBroker, clock: ManualClock, name: str
 ) -> None:
