@@ -55,18 +55,25 @@ class News:
 
     async def run(self, random: Random) -> None:
         store: Store = self.life.store
-        for number in range(PUBLISHES):
-            content = b"%d:" % number + random.randbytes(random.choice((10, 300, 5000)))
-            takers = [Taker(queue, [0], [None]) for queue in (FIRST, SECOND)]
-            changed = [ChangedCopy(FIRST, 0, Message(b"%d:changed" % number))]
-            publish = Publish(TOPIC, [Message(content)], takers, changed, ROOMY)
+        for nonce in range(PUBLISHES):
+            first = len(self.published)
+            # Several are kept as a run until somebody looks.
+            numbers = range(first, first + random.choice((1, 7)))
+            messages = [
+                Message(b"%d:" % number + random.randbytes(random.choice((10, 300, 5000))))
+                for number in numbers
+            ]
+            everything = range(len(messages))
+            takers = [Taker(queue, everything, [None] * len(messages)) for queue in (FIRST, SECOND)]
+            changed = [ChangedCopy(FIRST, 0, Message(b"%d:changed" % first))]
+            publish = Publish(TOPIC, messages, takers, changed, ROOMY)
             await store.apply([publish], now=NOON)
-            self.published[number] = len(self.life.disk.history)
+            self.published.update(dict.fromkeys(numbers, len(self.life.disk.history)))
             if random.random() < 0.6:
-                await self._remove(store, random.choice((FIRST, SECOND)), number)
+                await self._remove(store, random.choice((FIRST, SECOND)), nonce)
 
     async def _remove(self, store: Store, queue: QueueNumber, nonce: int) -> None:
-        held = await lock(store, 2, queue=queue, nonce=nonce + 1)
+        held = await lock(store, 3, queue=queue, nonce=nonce + 1)
         numbers = {(queue, _number(message.content)) for message in held}
         self.asked |= numbers
         await store.apply([Remove(queue, locks(held))], now=NOON)
@@ -75,8 +82,6 @@ class News:
     def check(self, path: Path, moment: int) -> list[str]:
         database = open_database(path, Pacing())
         try:
-            connection: apsw.Connection = database.connection
-            [sound] = connection.execute(SOUND).fetchall()
             found = {
                 queue: {
                     _number(each.content)
@@ -85,10 +90,13 @@ class News:
                 }
                 for queue in (FIRST, SECOND)
             }
+            # Everything has been looked at, so there are no runs any more.
+            connection: apsw.Connection = database.connection
+            [sound] = connection.execute(SOUND).fetchall()
         finally:
             database.close()
         faults = [] if sound == (0, 0, 0, 0, 0, 0) else [f"unsound: {sound}"]
-        for number in range(PUBLISHES):
+        for number in self.published:
             is_untouched = not {(FIRST, number), (SECOND, number)} & self.asked
             if is_untouched and (number in found[FIRST]) != (number in found[SECOND]):
                 faults.append(f"{number} is in one subscription alone")
