@@ -237,7 +237,7 @@ async def test_a_rule_that_may_listen_cannot_send(guarded: Served) -> None:
         (SEND_RULE, "batch-delete-messages", 401),
         (LISTEN_RULE, "schedule-message", 401),
         (LISTEN_RULE, "add-rule", 401),
-        (ROOT_RULE, "add-rule", 501),
+        (ROOT_RULE, "add-rule", 400),
     ],
 )
 async def test_management_needs_the_right_of_what_it_does(
