@@ -25,6 +25,11 @@ CREDIT: Final = 5000
 # Stores that may be busy for one link at once. What arrives meanwhile is gathered, so that the
 # next commit is a large one.
 STORING_MAX: Final = 2
+# Messages with keys are spread over as many commits as there are fragments. From so many on, they
+# are gathered for longer, so that each is larger; and answered for so long together, because
+# neighbours end up in different ones.
+SPREAD_GROUPS: Final = 4
+ANSWER_SECONDS: Final = 0.002
 
 # What is stored together: the deliveries to answer, the messages, and the fragment they are bound
 # to, if they have a key.
@@ -54,6 +59,10 @@ class IncomingLink:
         # Deliveries that have joined a transaction and are to be answered, by its id.
         self._joined: dict[bytes, list[int]] = {}
         self._storing = 0
+        self._storing_max = STORING_MAX
+        # Deliveries that are stored and not answered yet, and the timer that answers them.
+        self._accepted: list[int] = []
+        self._answering: asyncio.TimerHandle | None = None
         self._unanswered = 0
 
     def open(self) -> None:
@@ -84,7 +93,7 @@ class IncomingLink:
         """Store what is in the lane, unless enough is on its way already."""
         if self._joined:
             self._answer_joined()
-        if not self._lane or self._storing >= STORING_MAX:
+        if not self._lane or self._storing >= self._storing_max:
             return
         events, self._lane = self._lane, []
         self._storing += 1
@@ -129,6 +138,7 @@ class IncomingLink:
                 if not event.settled:
                     self.refuse([delivery_id], error)
         groups += self._groups_of(run)
+        self._storing_max = STORING_MAX if len(groups) < SPREAD_GROUPS else 1
         silent = {event.delivery_id for event in events if event.settled}
         # Begun in this order, which is what keeps it within each fragment. A single group takes
         # the same way: awaited directly, it would overtake what an earlier read has begun.
@@ -137,6 +147,7 @@ class IncomingLink:
         )
         if split:
             self._answer_split(split - silent, groups, refusals)
+        self._answer_accepted()
 
     def _join(self, event: TransferReceived) -> None:
         """Let a delivery join its transaction (AMQP 1.0 §4.4.1).
@@ -230,11 +241,30 @@ class IncomingLink:
             self.refuse(ids, error)
             return error
         else:
-            for first, last in consecutive_ranges(ids):
-                self.link.settle(first, last, ACCEPTED)
+            self._accepted += ids
+            if self._storing_max == 1:
+                # Neighbours are in other fragments: together they make a range.
+                self._answer_soon()
+            else:
+                self._answer_accepted()
             return None
         finally:
             self._outlet.flush_soon()
+
+    def _answer_soon(self) -> None:
+        """Answer what is accepted a little later, or when all that is on its way is stored."""
+        if self._answering is None:
+            loop = asyncio.get_running_loop()
+            self._answering = loop.call_later(ANSWER_SECONDS, self._answer_accepted)
+
+    def _answer_accepted(self) -> None:
+        if self._answering is not None:
+            self._answering.cancel()
+            self._answering = None
+        ids, self._accepted = self._accepted, []
+        for first, last in consecutive_ranges(ids):
+            self.link.settle(first, last, ACCEPTED)
+        self._outlet.flush_soon()
 
     def _checked_batch(self, payload: bytes) -> list[Message]:
         batch = read_batch(payload, is_id_wanted=self._is_id_wanted)
