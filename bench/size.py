@@ -72,7 +72,7 @@ FULL: Final = Size(
         filter_evaluations=300_000,
         due_at_once=100_000,
         due_repeats=3,
-        prepare_seconds=15.0,
+        prepare_seconds=20.0,
         beside_per_second=5_000.0,
         beside_seconds=5.0,
     ),

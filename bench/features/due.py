@@ -20,11 +20,9 @@ LEAD_SECONDS: Final = 1.0
 
 def due_at_once(stage: Stage) -> Iterator[Reading]:
     """The waits of a paced sender: with nothing due, with schedules due, with locks ending."""
-    locks = {"LockDuration": f"PT{LOCK_SECONDS}S", "MaxDeliveryCount": 1_000}
+    locks = {"LockDuration": f"PT{LOCK_SECONDS}S"}
     with stage.queues("due", {SCHEDULED: {}, LOCKED: locks}) as side:
         side.warm_up()
-        locked = Turn(side.clients, side.broker, LOCKED, side.size)
-        locked.send(stage.amounts.due_at_once)
         yield from in_turns(
             stage.amounts.due_repeats,
             lambda _: traffic(side, Figure.BESIDE_NOTHING_P99),
@@ -61,10 +59,14 @@ def beside_schedules(side: Side, number: int) -> Iterator[Reading]:
 
 def beside_locks(side: Side) -> Iterator[Reading]:
     """Lock, and be there when the locks end."""
+    count = side.size.features.due_at_once
+    locked = Turn(side.clients, side.broker, LOCKED, side.size)
+    locked.send(count)
     ending = time.time() + LOCK_SECONDS
-    with locks_held(side, LOCKED, side.size.features.due_at_once):
+    with locks_held(side, LOCKED, count):
         wait_until_before(ending)
         yield from traffic(side, Figure.BESIDE_LOCKS_P99)
+    locked.receive(count)
 
 
 def wait_until_before(moment: float) -> None:
