@@ -1,13 +1,9 @@
 """Faults planted in the broker and its store: histories that do not find them prove nothing."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from bendybus.broker import receive, send
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
@@ -16,38 +12,10 @@ from bendybus.model import settlement
 from bendybus.model.ids import QueueNumber
 from bendybus.model.message import Lock
 from bendybus.model.operations import Unlock
-from bendybus.store.sqlite.statements import STATEMENTS
-from tests.history.test_any_history import (
-    AnyHistory,
-    ConventionalHistory,
-    PartitionedHistory,
-)
+from tests.history.faults import Fault, Patch, expect_found, replace_sql
+from tests.history.test_any_history import ConventionalHistory, PartitionedHistory
 
-Patch = pytest.MonkeyPatch
 pytestmark = pytest.mark.prove
-
-# Looking for the first failure only: shrinking it would take longer than finding it.
-SEARCH: Final = settings(
-    max_examples=400,
-    stateful_step_count=50,
-    phases=[Phase.generate],
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something that the broker could get wrong, and where that would show."""
-
-    plant: Callable[[Patch], None]
-    found_by: type[AnyHistory]
-
-
-def replace_sql(name: str, old: str, new: str, patch: Patch) -> None:
-    assert old in STATEMENTS[name]
-    patch.setitem(STATEMENTS, name, STATEMENTS[name].replace(old, new))
 
 
 def count_what_is_given_back(patch: Patch) -> None:
@@ -131,6 +99,4 @@ FAULTS: Final[dict[str, Fault]] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_planted_fault_is_found_by_the_histories(fault: Fault, monkeypatch: Patch) -> None:
-    fault.plant(monkeypatch)
-    with pytest.raises(AssertionError):
-        run_state_machine_as_test(fault.found_by, settings=SEARCH)
+    expect_found(fault, monkeypatch)

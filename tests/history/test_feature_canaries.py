@@ -1,0 +1,250 @@
+"""Faults planted in each feature: a history that does not find them proves nothing about it."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from bendybus.broker import hand_over, mover
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.open_transactions import OpenTransactions
+from bendybus.broker.publish import Publication
+from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.transaction import Transaction
+from bendybus.model.operations import Answer
+from bendybus.store.sqlite import transfers
+from bendybus.store.sqlite.store import SqliteStore
+from tests.history.faults import Fault, Patch, expect_found, replace_sql
+from tests.history.test_forwarding_history import (
+    ConventionalForwardingHistory,
+    PartitionedForwardingHistory,
+)
+from tests.history.test_session_history import (
+    ConventionalSessionHistory,
+    PartitionedSessionHistory,
+)
+from tests.history.test_set_aside_history import (
+    ConventionalSetAsideHistory,
+    PartitionedSetAsideHistory,
+)
+from tests.history.test_topic_history import ConventionalTopicHistory, PartitionedTopicHistory
+from tests.history.test_transaction_history import (
+    ConventionalTransactionHistory,
+    PartitionedTransactionHistory,
+)
+
+pytestmark = pytest.mark.prove
+
+
+def commit_what_is_left(patch: Patch) -> None:
+    apply = SqliteStore.apply
+
+    def leniently(
+        self: SqliteStore, operations: Sequence[Any], *, now: Any, is_strict: bool = False
+    ) -> "asyncio.Future[list[Answer]]":
+        del is_strict
+        return apply(self, operations, now=now)
+
+    patch.setattr(SqliteStore, "apply", leniently)
+
+
+def keep_rules_in_memory(patch: Patch) -> None:
+    async def set_rules(self: Catalog, subscription: Any, rules: Any) -> None:
+        del self
+        subscription.set_rules(rules)
+
+    patch.setattr(Catalog, "set_rules", set_rules)
+
+
+def choose_another_fragment_each_time(patch: Patch) -> None:
+    numbers = count()
+
+    def anywhere(_message: Any, _sequence: int, fragment_count: int, **_: Any) -> int:
+        return next(numbers) % fragment_count
+
+    patch.setattr(hand_over, "fragment_at", anywhere)
+
+
+def come_early(patch: Patch) -> None:
+    replace_sql("due_scheduled", "enqueued_at <= ?1", "enqueued_at <= ?1 + 3000", patch)
+    replace_sql("find_guarded", "state = 2 AND enqueued_at <= ?4", "state = 2", patch)
+
+
+def never_forget(patch: Patch) -> None:
+    replace_sql("find_seen", "i.seen_at > ?3", "?3", patch)
+    replace_sql("unindex_seen", "WHERE queue", "WHERE 0 AND queue", patch)
+
+
+SET_ASIDE: Final[dict[str, Fault]] = {
+    "a deferred message stays active": Fault(
+        partial(replace_sql, "defer_messages", "state = 1", "state = 0"),
+        ConventionalSetAsideHistory,
+    ),
+    "a deferred message is locked twice": Fault(
+        partial(replace_sql, "find_deferred", "AND locked_until IS NULL", ""),
+        PartitionedSetAsideHistory,
+    ),
+    "a scheduled message comes early": Fault(come_early, ConventionalSetAsideHistory),
+    "what is due together comes in any order": Fault(
+        partial(replace_sql, "due_scheduled", "ORDER BY enqueued_at, id", "ORDER BY id DESC"),
+        ConventionalSetAsideHistory,
+    ),
+    "what has come can still be cancelled": Fault(
+        partial(replace_sql, "find_guarded", "state = 2 AND enqueued_at > ?4", "1"),
+        ConventionalSetAsideHistory,
+    ),
+    "duplicates are kept": Fault(
+        lambda patch: patch.setattr(ServedQueue, "duplicates_since", lambda *_: None),
+        ConventionalSetAsideHistory,
+    ),
+    "ids count for ever": Fault(never_forget, ConventionalSetAsideHistory),
+    "ids are forgotten at a restart": Fault(
+        partial(replace_sql, "logged_ids", "FROM seen", "FROM seen WHERE 0"),
+        ConventionalSetAsideHistory,
+    ),
+    "a purge takes what is locked": Fault(
+        partial(replace_sql, "find_purgeable", "AND locked_until IS NULL", ""),
+        ConventionalSetAsideHistory,
+    ),
+    "a purge takes what is newer": Fault(
+        partial(replace_sql, "find_purgeable", "enqueued_at <= ?5", "?5"),
+        PartitionedSetAsideHistory,
+    ),
+}
+
+SESSIONS: Final[dict[str, Fault]] = {
+    "a session has two holders": Fault(
+        partial(replace_sql, "accept_named_session", "WHERE nonce IS NULL", ""),
+        ConventionalSessionHistory,
+    ),
+    "a lapsed session is given out before it is swept": Fault(
+        partial(
+            replace_sql,
+            "accept_named_session",
+            "WHERE nonce IS NULL",
+            "WHERE nonce IS NULL OR locked_until <= ?5",
+        ),
+        ConventionalSessionHistory,
+    ),
+    "the newest of a session comes first": Fault(
+        partial(replace_sql, "find_free_in_session", "ORDER BY id", "ORDER BY id DESC"),
+        ConventionalSessionHistory,
+    ),
+    "messages outlive their session's lock": Fault(
+        partial(replace_sql, "find_guarded", "AND s.nonce = ?3 AND s.locked_until > ?4", ""),
+        ConventionalSessionHistory,
+    ),
+    "a session is not renewed": Fault(
+        partial(replace_sql, "renew_session", "locked_until = ?5", "locked_until = locked_until"),
+        PartitionedSessionHistory,
+    ),
+    "anybody can set a state": Fault(
+        partial(replace_sql, "set_session_state", "AND nonce = ?3 AND locked_until > ?4", ""),
+        ConventionalSessionHistory,
+    ),
+    "a state goes with the last message": Fault(
+        partial(replace_sql, "forget_ended_sessions", "AND state IS NULL", ""),
+        ConventionalSessionHistory,
+    ),
+    "whoever was served last is next": Fault(
+        partial(replace_sql, "end_sessions", "waiting_since = ?2", "waiting_since = 0"),
+        ConventionalSessionHistory,
+    ),
+    "released messages stay locked": Fault(
+        partial(
+            replace_sql,
+            "free_messages_of_session",
+            "WHERE locked_until",
+            "WHERE 0 AND locked_until",
+        ),
+        PartitionedSessionHistory,
+    ),
+}
+
+TOPICS: Final[dict[str, Fault]] = {
+    "a content goes with its first holder": Fault(
+        partial(replace_sql, "unheld_bodies", "WHERE ifnull(s.holders, 0) <= 0", ""),
+        ConventionalTopicHistory,
+    ),
+    "a content outlives its holders": Fault(
+        partial(replace_sql, "release_shared", "holders - 1", "holders"),
+        PartitionedTopicHistory,
+    ),
+    "changed rules are forgotten at a restart": Fault(
+        keep_rules_in_memory, ConventionalTopicHistory
+    ),
+    "a changed copy is left out": Fault(
+        lambda patch: patch.setattr(Publication, "_change", lambda *_: None),
+        ConventionalTopicHistory,
+    ),
+    "failed filters are not told": Fault(
+        lambda patch: patch.setattr(Publication, "_note_failure", lambda *_: None),
+        PartitionedTopicHistory,
+    ),
+    "bytes are counted for each subscription": Fault(
+        partial(
+            replace_sql,
+            "reserve_at_topic",
+            "message_bytes = message_bytes + ?3",
+            "message_bytes = message_bytes + ?3 * 2",
+        ),
+        ConventionalTopicHistory,
+    ),
+}
+
+FORWARDING: Final[dict[str, Fault]] = {
+    "transfers are not remembered": Fault(
+        lambda patch: patch.setattr(
+            transfers, "remember", lambda _db, given, _now: list(range(len(given)))
+        ),
+        ConventionalForwardingHistory,
+    ),
+    "a repeated transfer goes elsewhere": Fault(
+        choose_another_fragment_each_time, PartitionedForwardingHistory
+    ),
+    "hops are not counted": Fault(
+        lambda patch: patch.setattr(hand_over, "why_no_further", lambda *_: None),
+        ConventionalForwardingHistory,
+    ),
+    "what is held stays held after a restart": Fault(
+        partial(replace_sql, "end_holds", "WHERE locked_until", "WHERE 0 AND locked_until"),
+        ConventionalForwardingHistory,
+    ),
+    "messages are removed though they did not arrive": Fault(
+        lambda patch: patch.setattr(mover.Mover, "_hand_over", pretend),
+        PartitionedForwardingHistory,
+    ),
+}
+
+
+async def pretend(*_: object) -> bool:
+    return True
+
+
+TRANSACTIONS: Final[dict[str, Fault]] = {
+    "a lost lock undoes nothing else": Fault(commit_what_is_left, ConventionalTransactionHistory),
+    "a refused part is left out": Fault(
+        lambda patch: patch.setattr(Transaction, "fail", lambda *_: None),
+        PartitionedTransactionHistory,
+    ),
+    "a lost link rolls nothing back": Fault(
+        lambda patch: patch.setattr(OpenTransactions, "roll_back", lambda *_: None),
+        ConventionalTransactionHistory,
+    ),
+    "what is sent elsewhere goes twice": Fault(
+        lambda patch: patch.setattr(
+            transfers, "remember", lambda _db, given, _now: list(range(len(given)))
+        ),
+        ConventionalTransactionHistory,
+    ),
+}
+
+FAULTS: Final = SET_ASIDE | SESSIONS | TOPICS | FORWARDING | TRANSACTIONS
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_a_planted_fault_is_found_by_the_histories(fault: Fault, monkeypatch: Patch) -> None:
+    expect_found(fault, monkeypatch)
