@@ -1,5 +1,6 @@
 """Planting faults in the broker and its store, and having a history look for them."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -34,8 +35,16 @@ class Fault:
 
 def replace_sql(name: str, old: str, new: str, patch: Patch) -> None:
     """Let a statement mean something else."""
-    assert old in STATEMENTS[name]
-    patch.setitem(STATEMENTS, name, STATEMENTS[name].replace(old, new))
+    before = STATEMENTS[name]
+    after = before.replace(old, new)
+    assert after != before
+    # One that could not be run at all would be found by anybody.
+    assert _parameter_count(after) == _parameter_count(before)
+    patch.setitem(STATEMENTS, name, after)
+
+
+def _parameter_count(statement: str) -> int:
+    return max(map(int, re.findall(r"\?(\d+)", statement)), default=0)
 
 
 def expect_found(fault: Fault, patch: Patch) -> None:

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import pytest
 
-from bendybus.broker import hand_over, mover
+from bendybus.broker import hand_over, mover, sweep
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.publish import Publication
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import Transaction
+from bendybus.model.ids import Instant
 from bendybus.model.operations import Answer
 from bendybus.store.sqlite import transfers
 from bendybus.store.sqlite.store import SqliteStore
@@ -74,8 +75,11 @@ def come_early(patch: Patch) -> None:
 
 
 def never_forget(patch: Patch) -> None:
-    replace_sql("find_seen", "i.seen_at > ?3", "?3", patch)
-    replace_sql("unindex_seen", "WHERE queue", "WHERE 0 AND queue", patch)
+    async def keep(*_: object) -> None:
+        return
+
+    patch.setattr(ServedQueue, "duplicates_since", lambda *_: Instant(0))
+    patch.setattr(sweep, "forget_seen", keep)
 
 
 SET_ASIDE: Final[dict[str, Fault]] = {
@@ -138,7 +142,12 @@ SESSIONS: Final[dict[str, Fault]] = {
         ConventionalSessionHistory,
     ),
     "a session is not renewed": Fault(
-        partial(replace_sql, "renew_session", "locked_until = ?5", "locked_until = locked_until"),
+        partial(
+            replace_sql,
+            "renew_session",
+            "locked_until = ?5",
+            "locked_until = locked_until + 0 * ?5",
+        ),
         PartitionedSessionHistory,
     ),
     "anybody can set a state": Fault(
@@ -150,7 +159,7 @@ SESSIONS: Final[dict[str, Fault]] = {
         ConventionalSessionHistory,
     ),
     "whoever was served last is next": Fault(
-        partial(replace_sql, "end_sessions", "waiting_since = ?2", "waiting_since = 0"),
+        partial(replace_sql, "end_sessions", "waiting_since = ?2", "waiting_since = 0 * ?2"),
         ConventionalSessionHistory,
     ),
     "released messages stay locked": Fault(

@@ -139,12 +139,25 @@ class SessionHistory(QueueWorld):
             self.holders.append(held)
 
     async def accept(self, name: str, *, is_swept: bool) -> HeldSession:
-        async with asyncio.timeout(ACCEPT_SECONDS_MAX):
-            accepting = asyncio.ensure_future(accept_session(self.main, name, self.clock))
-            while is_swept and not accepting.done():
-                await self.broker.sweep.sweep_all()
-                await asyncio.sleep(0)
-            return await accepting
+        accepting = asyncio.ensure_future(accept_session(self.main, name, self.clock))
+        if is_swept:
+            await self.swept_until(accepting)
+        return await self.answered(accepting)
+
+    async def swept_until(self, accepting: "asyncio.Future[HeldSession]") -> None:
+        """Sweep, again if that came too soon."""
+        deadline = asyncio.get_running_loop().time() + ACCEPT_SECONDS_MAX
+        while not accepting.done() and asyncio.get_running_loop().time() < deadline:
+            await self.broker.sweep.sweep_all()
+            await asyncio.sleep(0)
+
+    async def answered(self, accepting: "asyncio.Future[HeldSession]") -> HeldSession:
+        done, _ = await asyncio.wait([accepting], timeout=ACCEPT_SECONDS_MAX)
+        if not done:
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
+            raise AssertionError("a session could be accepted, and is not")
+        return accepting.result()
 
     @rule()
     def accept_next(self) -> None:
@@ -164,8 +177,7 @@ class SessionHistory(QueueWorld):
     async def accept_one(self, *, is_any: bool) -> HeldSession | None:
         accepting = asyncio.ensure_future(accept_session(self.main, None, self.clock))
         if is_any:
-            async with asyncio.timeout(ACCEPT_SECONDS_MAX):
-                return await accepting
+            return await self.answered(accepting)
         for _ in range(2 * len(self.main.sources)):
             # A store answers in the order in which it was asked: by then it has.
             await look_at(self.main)
@@ -201,6 +213,14 @@ class SessionHistory(QueueWorld):
         for _ in range(times):
             self.receive_in_session(at, 1, ReceiveMode.PEEK_LOCK)
             self.settle([0], Abandon())
+
+    @rule(name=NAMES, count=COUNTS)
+    def stay_too_long(self, name: str, count: int) -> None:
+        """Hold messages of a session until its lock has ended, and ask for it again unswept."""
+        self.accept_named(name)
+        self.receive_in_session(0, count, ReceiveMode.PEEK_LOCK)
+        self.clock.advance(LOCK_DURATION_MS / 1000)
+        self.accept_named(name)
 
     @rule(at=WHICH)
     def renew_a_session(self, at: int) -> None:
