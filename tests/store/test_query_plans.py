@@ -80,9 +80,9 @@ def fill(database: Database, rows: int) -> None:
             applying.make(database, publish(messages[start : start + 50]), NOON)
     database.execute("COMMIT")
     database.execute(
-        "UPDATE message SET locked_until = ?, nonce = 9"
-        " WHERE id > (SELECT max(id) FROM message) - ?",
-        (after(9e6), SMALL // 2),
+        "UPDATE message SET locked_until = ?1, nonce = 9"
+        " WHERE queue = ?3 AND id > (SELECT max(id) FROM message WHERE queue = ?3) - ?2",
+        (after(9e6), SMALL // 2, MAIN),
     )
 
 
