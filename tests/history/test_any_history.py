@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -30,6 +29,7 @@ from tests.history.queue_model import (
     QueueModel,
 )
 from tests.history.queue_world import COUNTS, MANY, MODES, QueueWorld, look_at
+from tests.history.world import fewer_examples
 
 Batch = list[tuple[str | None, int | None]]
 
@@ -241,6 +241,5 @@ class PartitionedHistory(AnyHistory):
 
 TestConventionalHistory = pytest.mark.spec("R3.6")(ConventionalHistory.TestCase)
 TestPartitionedHistory = pytest.mark.spec("R3.2")(PartitionedHistory.TestCase)
-# An example opens files and syncs them: fewer of them than of pure functions.
-TestConventionalHistory.settings = settings(max_examples=settings().max_examples // 4)
-TestPartitionedHistory.settings = settings(max_examples=settings().max_examples // 6)
+TestConventionalHistory.settings = fewer_examples(4)
+TestPartitionedHistory.settings = fewer_examples(6)

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -18,6 +17,7 @@ from tests.history.dying_stores import DyingStores
 from tests.history.forwarding_world import ForwardingWorld
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected, QueueModel
 from tests.history.queue_world import WHICH
+from tests.history.world import fewer_examples
 
 # Two hops to the orders; the dead letters of those go to the failures; and a ring without an end.
 FORWARDED: Final = {"inbox": "stage", "stage": "orders", "there": "back", "back": "there"}
@@ -128,6 +128,5 @@ class PartitionedForwardingHistory(ForwardingHistory):
 
 TestConventionalForwardingHistory = pytest.mark.spec("R6")(ConventionalForwardingHistory.TestCase)
 TestPartitionedForwardingHistory = pytest.mark.spec("R6")(PartitionedForwardingHistory.TestCase)
-# An example opens files and syncs them: fewer of them than of pure functions.
-TestConventionalForwardingHistory.settings = settings(max_examples=settings().max_examples // 10)
-TestPartitionedForwardingHistory.settings = settings(max_examples=settings().max_examples // 20)
+TestConventionalForwardingHistory.settings = fewer_examples(10)
+TestPartitionedForwardingHistory.settings = fewer_examples(20)

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -38,6 +37,7 @@ from bendybus.model.outcome import Abandon, Defer
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected
 from tests.history.queue_world import COUNTS, MODES, WHICH, QueueWorld, look_at
 from tests.history.session_model import SessionModel
+from tests.history.world import fewer_examples
 
 QUEUE: Final = "orders"
 SESSIONS: Final = ("red", "green", "blue")
@@ -378,6 +378,5 @@ class PartitionedSessionHistory(SessionHistory):
 
 TestConventionalSessionHistory = pytest.mark.spec("R4")(ConventionalSessionHistory.TestCase)
 TestPartitionedSessionHistory = pytest.mark.spec("R4")(PartitionedSessionHistory.TestCase)
-# An example opens files and syncs them: fewer of them than of pure functions.
-TestConventionalSessionHistory.settings = settings(max_examples=settings().max_examples // 4)
-TestPartitionedSessionHistory.settings = settings(max_examples=settings().max_examples // 6)
+TestConventionalSessionHistory.settings = fewer_examples(4)
+TestPartitionedSessionHistory.settings = fewer_examples(8)

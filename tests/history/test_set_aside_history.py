@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import ClassVar, Final, NamedTuple
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -23,6 +22,7 @@ from bendybus.model.outcome import Defer
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected
 from tests.history.queue_world import CHANGES, MODES, PICKS, PLACE, QueueWorld, look_at
 from tests.history.set_aside_model import SetAsideModel
+from tests.history.world import fewer_examples
 
 QUEUE: Final = "orders"
 WINDOW: Final = timedelta(seconds=20)
@@ -275,6 +275,5 @@ class PartitionedSetAsideHistory(SetAsideHistory):
 
 TestConventionalSetAsideHistory = pytest.mark.spec("R4")(ConventionalSetAsideHistory.TestCase)
 TestPartitionedSetAsideHistory = pytest.mark.spec("R2.1")(PartitionedSetAsideHistory.TestCase)
-# An example opens files and syncs them: fewer of them than of pure functions.
-TestConventionalSetAsideHistory.settings = settings(max_examples=settings().max_examples // 4)
-TestPartitionedSetAsideHistory.settings = settings(max_examples=settings().max_examples // 6)
+TestConventionalSetAsideHistory.settings = fewer_examples(4)
+TestPartitionedSetAsideHistory.settings = fewer_examples(6)

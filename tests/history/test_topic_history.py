@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import ClassVar, Final, NamedTuple
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -36,6 +35,7 @@ from tests.history.topic_rules import (
     message_of,
     note_in,
 )
+from tests.history.world import fewer_examples
 
 TOPIC: Final = "news"
 SUBSCRIPTIONS: Final = ("first", "second", "third")
@@ -331,6 +331,5 @@ class PartitionedTopicHistory(TopicHistory):
 
 TestConventionalTopicHistory = pytest.mark.spec("R4")(ConventionalTopicHistory.TestCase)
 TestPartitionedTopicHistory = pytest.mark.spec("R4")(PartitionedTopicHistory.TestCase)
-# An example opens files and syncs them: fewer of them than of pure functions.
-TestConventionalTopicHistory.settings = settings(max_examples=settings().max_examples // 5)
-TestPartitionedTopicHistory.settings = settings(max_examples=settings().max_examples // 15)
+TestConventionalTopicHistory.settings = fewer_examples(5)
+TestPartitionedTopicHistory.settings = fewer_examples(15)

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -36,6 +35,7 @@ from tests.history.transaction_model import (
     Target,
     place_of,
 )
+from tests.history.world import fewer_examples
 
 QUEUES: Final = ("orders", "invoices")
 OWNERS: Final = ("first link", "second link")
@@ -312,6 +312,5 @@ TestConventionalTransactionHistory = pytest.mark.spec("R5.4")(
     ConventionalTransactionHistory.TestCase
 )
 TestPartitionedTransactionHistory = pytest.mark.spec("R5.1")(PartitionedTransactionHistory.TestCase)
-# An example opens files and syncs them: fewer of them than of pure functions.
-TestConventionalTransactionHistory.settings = settings(max_examples=settings().max_examples // 6)
-TestPartitionedTransactionHistory.settings = settings(max_examples=settings().max_examples // 15)
+TestConventionalTransactionHistory.settings = fewer_examples(6)
+TestPartitionedTransactionHistory.settings = fewer_examples(15)

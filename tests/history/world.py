@@ -13,8 +13,9 @@ import tempfile
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -23,6 +24,17 @@ from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 
 T = TypeVar("T")
+
+STEPS_MAX: Final = 100
+
+
+def fewer_examples(part: int) -> settings:
+    """Return settings for a part of the usual examples: each opens files and syncs them."""
+    usual = settings()
+    return settings(
+        max_examples=usual.max_examples // part,
+        stateful_step_count=min(usual.stateful_step_count, STEPS_MAX),
+    )
 
 
 class World(RuleBasedStateMachine):
