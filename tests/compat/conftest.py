@@ -1,4 +1,8 @@
-"""One broker and one run of each client for the whole session, started when the first is needed."""
+"""One broker and one run of each client for each kind of queue, for the whole session.
+
+They are started when the first is needed. One broker for both kinds would have more partitioned
+entities than a namespace may have.
+"""
 
 import shutil
 import sys
@@ -11,7 +15,7 @@ from typing import Final
 import pytest
 
 from bendybus.testing.broker_process import BrokerProcess, broker_process
-from tests.compat.cases import PROTON_PYTHON, ROOT, Case, write_namespace
+from tests.compat.cases import PROTON_PYTHON, ROOT, Case, RunKey, write_namespace
 from tests.compat.client_run import ClientRun
 
 SOURCES: Final = f"{ROOT / 'src'}:{ROOT}"
@@ -29,23 +33,21 @@ COMMANDS: Final = {
 @pytest.fixture(scope="session")
 def runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, ClientRun]]:
+) -> Iterator[dict[RunKey, ClientRun]]:
     """Every client that a selected test asks for, all at work at the same time."""
-    wanted: dict[str, list[Case]] = {}
+    wanted: dict[RunKey, list[Case]] = {}
     for item in request.session.items:
         # A test without parameters has no callspec at all.
         callspec = getattr(item, "callspec", None)
         case = callspec.params.get("case") if callspec is not None else None
         if isinstance(case, Case) and shutil.which(COMMANDS[case.client][0][0]):
-            wanted.setdefault(case.client, []).append(case)
-    folders = {client: tmp_path_factory.mktemp(client) for client in wanted}
+            wanted.setdefault((case.client, case.kind), []).append(case)
+    folders = {key: tmp_path_factory.mktemp("-".join(key)) for key in wanted}
     with ExitStack() as stack, ThreadPoolExecutor() as beside:
-        brokers = beside.map(
-            lambda client: _start_broker(wanted[client], folders[client], stack), wanted
-        )
+        brokers = beside.map(lambda key: _start_broker(wanted[key], folders[key], stack), wanted)
         yield {
-            client: _start_client(client, wanted[client], broker, stack)
-            for client, broker in zip(wanted, brokers, strict=True)
+            key: _start_client(key[0], wanted[key], broker, stack)
+            for key, broker in zip(wanted, brokers, strict=True)
         }
 
 
