@@ -89,7 +89,7 @@ SET_ASIDE: Final[dict[str, Fault]] = {
     ),
     "a deferred message is locked twice": Fault(
         partial(replace_sql, "find_deferred", "AND locked_until IS NULL", ""),
-        PartitionedSetAsideHistory,
+        ConventionalSetAsideHistory,
     ),
     "a scheduled message comes early": Fault(come_early, ConventionalSetAsideHistory),
     "what is due together comes in any order": Fault(
@@ -148,7 +148,7 @@ SESSIONS: Final[dict[str, Fault]] = {
             "locked_until = ?5",
             "locked_until = locked_until + 0 * ?5",
         ),
-        PartitionedSessionHistory,
+        ConventionalSessionHistory,
     ),
     "anybody can set a state": Fault(
         partial(replace_sql, "set_session_state", "AND nonce = ?3 AND locked_until > ?4", ""),

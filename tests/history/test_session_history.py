@@ -35,7 +35,7 @@ from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Message, MessageState
 from bendybus.model.outcome import Abandon, Defer
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected
-from tests.history.queue_world import COUNTS, MODES, WHICH, QueueWorld, look_at
+from tests.history.queue_world import COUNTS, MANY, MODES, WHICH, QueueWorld, look_at
 from tests.history.session_model import SessionModel
 from tests.history.world import fewer_examples
 
@@ -218,10 +218,11 @@ class SessionHistory(QueueWorld):
         self.clock.advance(LOCK_DURATION_MS / 1000)
         self.accept_named(name)
 
-    @rule(at=WHICH)
-    def renew_a_session(self, at: int) -> None:
+    @rule(at=WHICH, seconds=st.sampled_from([0, 1]))
+    def renew_a_session(self, at: int, seconds: int) -> None:
         if not self.holders:
             return
+        self.clock.advance(seconds)
         held = self.pick_holder(at)
         try:
             locked_until = self.run(renew_session(self.main, held, self.clock))
@@ -273,6 +274,15 @@ class SessionHistory(QueueWorld):
         self.run(release_session(self.main, held, self.clock))
         if self.is_session_online(held.session_id):
             self.model.release(held.session_id, held.nonce, self.now)
+
+    @rule(name=NAMES, state=STATES)
+    def finish_a_session(self, name: str, state: bytes | None) -> None:
+        """Take all that a session has, leave a state behind, and go."""
+        self.accept_named(name)
+        self.receive_in_session(0, MANY, ReceiveMode.RECEIVE_AND_DELETE)
+        self.set_state(0, state)
+        self.release(0)
+        self.list_sessions(None, MANY)
 
     # Deferring
 

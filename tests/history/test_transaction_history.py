@@ -21,7 +21,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import SubQueue
 from bendybus.model.message import Lock, Marks, Message
-from bendybus.model.outcome import DeadLetter, Defer, Outcome
+from bendybus.model.outcome import Complete, DeadLetter, Defer, Outcome
 from bendybus.model.transaction import TransactionLimits
 from tests.history.dying_stores import DyingStores
 from tests.history.forwarding_world import ForwardingWorld
@@ -239,13 +239,12 @@ class TransactionHistory(ForwardingWorld):
         if ends:
             self.discharge(-1, is_committed=True)
 
-    @rule(at=WHICH, calls=st.integers(0, 8))
-    def die_after_a_commit(self, at: int, calls: int) -> None:
-        """Commit, and let the broker die after so many calls of whoever takes messages on."""
-        if not self.pending:
-            return
+    @rule(which=WHICH, batch=BATCHES, calls=st.integers(0, 6))
+    def die_after_a_commit(self, which: int, batch: Batch, calls: int) -> None:
+        """Answer to the other queue, and die after so many calls of who takes the answer there."""
+        self.answer(which, which + 1, batch, Complete(), ends=False)
         dying = DyingStores(self.broker.stores)
-        self.discharge(at, is_committed=True)
+        self.discharge(-1, is_committed=True)
         self.run(dying.live_on(calls, self.at_rest()))
         self.restart(is_clean=False)
 

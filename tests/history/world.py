@@ -26,6 +26,7 @@ from bendybus.testing.local_broker import LocalBroker, local_broker
 T = TypeVar("T")
 
 STEPS_MAX: Final = 100
+VERB_SECONDS_MAX: Final = 30
 
 
 def fewer_examples(part: int) -> settings:
@@ -56,7 +57,15 @@ class World(RuleBasedStateMachine):
         raise NotImplementedError
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(work)
+        return self.loop.run_until_complete(self.within_time(work))
+
+    async def within_time(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let a verb that does not come to its end be a failure like others."""
+        try:
+            async with asyncio.timeout(VERB_SECONDS_MAX):
+                return await work
+        except TimeoutError:
+            raise AssertionError("it does not come to an end") from None
 
     async def open(self) -> None:
         folder = Path(self.folder.name)
