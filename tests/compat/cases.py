@@ -21,10 +21,6 @@ SUBSCRIPTIONS: Final = "Subscriptions"
 FORWARDS: Final = ("ForwardTo", "ForwardDeadLetteredMessagesTo")
 
 
-# A client, and the kind of queue that it runs its scenarios on.
-RunKey = tuple[str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class Case:
     """One scenario, run by one client on one kind of queue of its own."""

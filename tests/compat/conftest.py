@@ -1,7 +1,7 @@
-"""One broker and one run of each client for each kind of queue, for the whole session.
+"""Few brokers, and a run of a client for each, for the whole session.
 
-They are started when the first is needed. One broker for both kinds would have more partitioned
-entities than a namespace may have.
+They are started when the first is needed. A namespace may have a hundred partitioned entities, so
+a client with many cases has several brokers.
 """
 
 import shutil
@@ -9,15 +9,18 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from bendybus.testing.broker_process import BrokerProcess, broker_process
-from tests.compat.cases import PROTON_PYTHON, ROOT, Case, RunKey, write_namespace
+from tests.compat.cases import PROTON_PYTHON, ROOT, Case, write_namespace
 from tests.compat.client_run import ClientRun
 
+# Half of them have a partitioned entity, and some have another beside it.
+CASES_TOGETHER_MAX: Final = 130
 SOURCES: Final = f"{ROOT / 'src'}:{ROOT}"
 PYTHON: Final = (sys.executable, "-m", "tests.compat.python.run")
 
@@ -33,25 +36,31 @@ COMMANDS: Final = {
 @pytest.fixture(scope="session")
 def runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[RunKey, ClientRun]]:
-    """Every client that a selected test asks for, all at work at the same time."""
-    wanted: dict[RunKey, list[Case]] = {}
+) -> Iterator[dict[str, ClientRun]]:
+    """The run of every case that a selected test asks for, all at work at the same time."""
+    wanted: dict[str, list[Case]] = {}
     for item in request.session.items:
         # A test without parameters has no callspec at all.
         callspec = getattr(item, "callspec", None)
         case = callspec.params.get("case") if callspec is not None else None
         if isinstance(case, Case) and shutil.which(COMMANDS[case.client][0][0]):
-            wanted.setdefault((case.client, case.kind), []).append(case)
-    folders = {key: tmp_path_factory.mktemp("-".join(key)) for key in wanted}
+            wanted.setdefault(case.client, []).append(case)
+    parts = [
+        cases[at : at + CASES_TOGETHER_MAX]
+        for cases in wanted.values()
+        for at in range(0, len(cases), CASES_TOGETHER_MAX)
+    ]
+    folders = [tmp_path_factory.mktemp(cases[0].client) for cases in parts]
     with ExitStack() as stack, ThreadPoolExecutor() as beside:
-        brokers = beside.map(lambda key: _start_broker(wanted[key], folders[key], stack), wanted)
-        yield {
-            key: _start_client(key[0], wanted[key], broker, stack)
-            for key, broker in zip(wanted, brokers, strict=True)
-        }
+        brokers = beside.map(partial(_start_broker, stack=stack), parts, folders)
+        started = [
+            _start_client(cases[0].client, cases, broker, stack)
+            for cases, broker in zip(parts, brokers, strict=True)
+        ]
+        yield {str(case): run for cases, run in zip(parts, started, strict=True) for case in cases}
 
 
-def _start_broker(cases: list[Case], folder: Path, stack: ExitStack) -> BrokerProcess:
+def _start_broker(cases: list[Case], folder: Path, *, stack: ExitStack) -> BrokerProcess:
     config = write_namespace(folder / "namespace.json", cases)
     broker = stack.enter_context(broker_process(config, folder=folder))
     stack.callback(_assert_no_defect, broker)

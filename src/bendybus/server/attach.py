@@ -215,12 +215,16 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
         queue = _queue(address, nodes)
         sub_queue = queue.sub_queues[address.sub_queue]
 
-        def find_session(session_id: str) -> HeldSession | None:
-            """Return the session if this connection holds it."""
+        def find_session(session_id: str, link_name: str | None) -> HeldSession | None:
+            """Return the session if this connection holds it, by that link if one is named."""
             for each in nodes.links.values():
                 if isinstance(each, OutgoingLink) and each.sub_queue is sub_queue:
                     held = each.session
-                    if held is not None and held.session_id == session_id:
+                    if (
+                        held is not None
+                        and held.session_id == session_id
+                        and link_name in (None, each.link.name)
+                    ):
                         return held
             return None
 

@@ -106,6 +106,8 @@ class ManagementNode:
         operation = (request.text("operation") or "").removeprefix("com.microsoft:")
         if not isinstance(request.body, dict):
             raise ArgumentInvalid("The body of the request is not a map.")
+        # Requests of one link are answered one after the other.
+        self._sessions.link_name = request.text("associated-link-name")
         perform = self._operations.get(operation)
         if perform is None:
             raise NotImplementedYet(f"There is no operation '{operation}'.")

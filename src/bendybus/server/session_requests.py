@@ -22,8 +22,9 @@ from bendybus.server.request_body import Response, nothing_found, number, succee
 _EVERY_SESSION_FROM: Final = 253_402_300_800_000
 _SKIP_MAX: Final = 2**31 - 1
 
-# Finds the session of an id among those that the asking connection holds.
-FindSession = Callable[[str], HeldSession | None]
+# Finds the session of an id among those that the asking connection holds: by the link of a name,
+# or by any.
+FindSession = Callable[[str, str | None], HeldSession | None]
 
 
 class SessionRequests:
@@ -33,6 +34,9 @@ class SessionRequests:
         self._sub_queue = sub_queue
         self._clock = clock
         self._find = find
+        # The link that the request being answered belongs to, if it says so. Two receivers of one
+        # connection may have had the same session, one after the other.
+        self.link_name: str | None = None
         self._listing = SessionListing(sub_queue)
 
     def held(self, body: dict[str, Any]) -> HeldSession:
@@ -41,7 +45,7 @@ class SessionRequests:
         session_id = text(body, "session-id")
         if session_id is None:
             raise ArgumentInvalid("session-id must be a string.")
-        held = self._find(session_id)
+        held = self._find(session_id, self.link_name)
         if held is None or held.has_ended(self._clock.now()):
             raise SessionLockLost.ended()
         return held

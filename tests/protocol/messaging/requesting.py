@@ -49,10 +49,13 @@ class Requests:
     from_node: WireLink
     asked: int = 0
 
-    async def ask(self, operation: str, body: object, *, message_id: object = None) -> Answered:
+    async def ask(
+        self, operation: str, body: object, *, message_id: object = None, **properties: object
+    ) -> Answered:
         """Make a request without a reply-to and return the response."""
         self.asked += 1
-        payload = request(operation, body, message_id=message_id or f"request-{self.asked}")
+        message_id = message_id or f"request-{self.asked}"
+        payload = request(operation, body, message_id=message_id, **properties)
         self.to_node.send(payload, self.asked)
         return await self.answered()
 

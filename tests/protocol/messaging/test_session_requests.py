@@ -49,6 +49,19 @@ async def test_a_renewed_session_is_not_detached(served: Served, queue: str) -> 
 
 
 @QUEUES
+async def test_a_request_counts_for_the_link_that_it_names(served: Served, queue: str) -> None:
+    client = await served.client()
+    link = await client.attach(asking(queue, "s"))
+    requests = await requests_to(client, f"{queue}/$management")
+    body = {"session-id": "s"}
+    for name, status in ((link.attach.name, 200), ("another", 410)):
+        response = await requests.ask(
+            "com.microsoft:renew-session-lock", body, associated_link_name=name
+        )
+        assert response.status == status
+
+
+@QUEUES
 async def test_a_state_is_set_and_read_by_who_holds_the_session(served: Served, queue: str) -> None:
     client, other = await served.client(), await served.client()
     await client.attach(asking(queue, "s"))
