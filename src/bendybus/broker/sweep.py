@@ -113,11 +113,11 @@ async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
     """Deal with what is due in one store, up to a bound; return how much there was."""
     now = clock.now()
     found = await store.due(now=now, count_max=SWEEP_COUNT_MAX)
-    # What a retired entity still holds goes with it.
+    count = len(found)
+    # What a retired entity still holds goes with it; but what is due behind it is not left out.
     found = [due for due in found if due.queue in places]
     if not found:
         return 0
-    count = len(found)
     found = await _publish_delayed(found, places, clock)
     operations = _decide(found, places)
     if operations:

@@ -30,11 +30,6 @@ class Head:
     delivery_annotations: dict[object, object]
     message_annotations: dict[object, object]
 
-    @property
-    def has_annotations(self) -> bool:
-        """Whether the sender annotated the message."""
-        return bool(self.delivery_annotations or self.message_annotations)
-
 
 def join_content(head: bytes, bare: bytes) -> bytes:
     """Make the stored bytes."""

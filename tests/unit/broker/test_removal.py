@@ -128,3 +128,18 @@ async def test_the_sweep_passes_over_what_a_retired_entity_holds(
         clock.advance(100_000)
         await broker.sweep.sweep_all()
         assert (await broker.stores[0].counts(queue.main.sources[0].number)).messages == 1
+
+
+async def test_what_a_retired_entity_holds_does_not_cut_the_sweep_of_others_short(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    brief = QueueProperties(default_message_time_to_live=timedelta(seconds=1))
+    queues = [Queue("brief", brief), Queue("other", brief)]
+    async with local_broker(tmp_path, queues, clock, stores=1) as broker:
+        retired, other = broker.queue("brief"), broker.queue("other")
+        await send(retired, [Message(b"x")] * 10, FragmentIndex(0), clock)
+        await send(other, [Message(b"y")] * 150, FragmentIndex(0), clock)
+        await broker.catalog.retire(retired)
+        clock.advance(100)
+        await broker.sweep.sweep_all()
+        assert (await broker.stores[0].counts(other.main.sources[0].number)).messages == 0
