@@ -16,13 +16,13 @@ from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.forward import Forwarder
 from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
+from bendybus.content.rule_view import WireContentReader
 from bendybus.http.app import create_app
 from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
 from bendybus.model.store_status import StoreStatus
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.listener import listen
-from bendybus.server.rule_view import WireContentReader
 from bendybus.settings import RunningPorts, Settings
 from bendybus.store.port import Store
 from bendybus.store.sqlite.store import SqliteStore

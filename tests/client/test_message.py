@@ -12,7 +12,7 @@ from bendybus.amqp.sections import SectionCode, encode_section
 from bendybus.amqp.values import DecodeError, EncodeError, Symbol, Timestamp, Uint, Ulong
 from bendybus.client.encoded_message import encode_batch
 from bendybus.client.message import Message, MessageState, ReceivedMessage
-from bendybus.server.incoming_message import read_batch, read_message
+from bendybus.content.incoming_message import read_batch, read_message
 
 TEXTS = st.text(max_size=300)
 SIMPLE_VALUES = st.one_of(

@@ -14,9 +14,9 @@ from bendybus.amqp.terminus import Source, Target
 from bendybus.broker.browse import browse
 from bendybus.broker.clock import SystemClock
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.content.incoming_message import BATCH_FORMAT
 from bendybus.model.entity import Queue, QueueProperties
 from bendybus.server.connection import ClientConnection
-from bendybus.server.incoming_message import BATCH_FORMAT
 from bendybus.testing.local_broker import listening, local_broker
 from tests.kill.load_client import Link, encode_message
 

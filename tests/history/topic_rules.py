@@ -14,13 +14,13 @@ from bendybus.amqp.sections import (
     encode_section,
     find_sections,
 )
+from bendybus.content.incoming_message import read_message
+from bendybus.content.rule_view import WireContentReader
+from bendybus.content.stored_content import split_content
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.rule import CorrelationFilter, FalseFilter, Rule, SqlAction, SqlFilter
 from bendybus.model.rule_actions import compile_action
-from bendybus.server.incoming_message import read_message
-from bendybus.server.rule_view import WireContentReader
-from bendybus.server.stored_content import split_content
 
 LABEL_FIELD: Final = 3
 

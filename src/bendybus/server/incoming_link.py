@@ -13,10 +13,10 @@ from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.send import check_one_key, check_session_ids, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import SentVia
+from bendybus.content.incoming_message import BATCH_FORMAT, read_batch, read_message
 from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet
 from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
-from bendybus.server.incoming_message import BATCH_FORMAT, read_batch, read_message
 from bendybus.server.outlet import Outlet
 from bendybus.server.token_node import Access
 from bendybus.server.translate import ACCEPTED, rejected

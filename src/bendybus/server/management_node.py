@@ -13,6 +13,7 @@ from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import ReceiveMode, check_status_for_receive
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import renew, settle
+from bendybus.content.outgoing_message import careful_payload, lock_token
 from bendybus.model.access import Right
 from bendybus.model.errors import (
     ArgumentInvalid,
@@ -28,7 +29,6 @@ from bendybus.server.management_rules import (
 )
 from bendybus.server.management_scheduling import cancel_scheduled, schedule_messages
 from bendybus.server.management_transactions import OUTSIDE_TRANSACTIONS, join_transaction
-from bendybus.server.outgoing_message import careful_payload, lock_token
 from bendybus.server.request_body import (
     Response,
     locks,

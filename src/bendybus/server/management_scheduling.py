@@ -7,10 +7,10 @@ from bendybus.amqp.values import AmqpArray, Long
 from bendybus.broker.clock import Clock
 from bendybus.broker.schedule import cancel, schedule
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
+from bendybus.content.incoming_message import read_message
 from bendybus.model.errors import ArgumentInvalid, InvalidOperation, MessageTooLarge
 from bendybus.model.ids import SubQueue
 from bendybus.model.message import Message
-from bendybus.server.incoming_message import read_message
 from bendybus.server.request_body import Response, sequences, succeeded
 
 

@@ -13,10 +13,10 @@ from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import ReceiveMode, Receiver, give_back
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.settle import settle
+from bendybus.content.outgoing_message import Quick, deliveries_of
 from bendybus.model.errors import BusError
 from bendybus.model.message import StoredMessage
 from bendybus.model.outcome import Complete, Outcome
-from bendybus.server.outgoing_message import Quick, deliveries_of
 from bendybus.server.outlet import Outlet
 from bendybus.server.token_node import Access
 from bendybus.server.translate import answer_state, is_final, outcome_of, rejected

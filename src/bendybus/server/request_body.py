@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from bendybus.amqp.values import AmqpArray, Int, Symbol
 from bendybus.broker.settle import LOCK_LOST
+from bendybus.content.outgoing_message import encode_changes, lock_of_token
 from bendybus.model.errors import (
     ArgumentInvalid,
     ArgumentOutOfRange,
@@ -13,7 +14,6 @@ from bendybus.model.errors import (
 )
 from bendybus.model.message import Lock
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
-from bendybus.server.outgoing_message import encode_changes, lock_of_token
 
 LOCK_TOKENS_MAX: Final = 4096
 _NUMBER_MAX: Final = 2**63 - 1

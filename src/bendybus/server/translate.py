@@ -14,10 +14,10 @@ from bendybus.amqp.outcomes import (
     TransactionalState,
 )
 from bendybus.amqp.values import Symbol
+from bendybus.content.outgoing_message import encode_changes
 from bendybus.model.errors import ArgumentInvalid, BusError
 from bendybus.model.ids import Instant
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
-from bendybus.server.outgoing_message import encode_changes
 
 ACCEPTED: Final = Accepted()
 

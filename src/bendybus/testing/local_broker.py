@@ -12,10 +12,10 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.forward import Forwarder
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
+from bendybus.content.rule_view import WireContentReader
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
 from bendybus.server.listener import AmqpListener, listen
-from bendybus.server.rule_view import WireContentReader
 from bendybus.store.sqlite.store import SqliteStore
 
 ROOT_RULE: Final = AccessRule(

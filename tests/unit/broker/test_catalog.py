@@ -8,6 +8,7 @@ import pytest
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.rules import add_rule, remove_rule
+from bendybus.content.rule_view import WireContentReader
 from bendybus.model.entity import (
     Queue,
     QueueProperties,
@@ -19,7 +20,6 @@ from bendybus.model.entity import (
 from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
 from bendybus.model.ids import SubQueue
 from bendybus.model.rule import FalseFilter, Rule
-from bendybus.server.rule_view import WireContentReader
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import local_broker
 from tests.unit.broker.serving_verbs import ORDERS, PARTS, receive_all, send_each, verbs

@@ -10,12 +10,12 @@ import pytest
 from bendybus.broker import mover
 from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.send import send
+from bendybus.content.incoming_message import read_message
 from bendybus.model.entity import EntityStatus
 from bendybus.model.ids import FragmentIndex, SubQueue, fragment_of
 from bendybus.model.message import Marks, Message
 from bendybus.model.operations import Append
 from bendybus.model.partitioning import fragment_for
-from bendybus.server.incoming_message import read_message
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, forwarding, local_broker
 from tests.protocol.messaging.sample_messages import message

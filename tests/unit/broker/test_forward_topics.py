@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bendybus.content.incoming_message import read_message
 from bendybus.model.entity import (
     EntityStatus,
     Queue,
@@ -19,7 +20,6 @@ from bendybus.model.ids import SubQueue, fragment_of
 from bendybus.model.message import Message
 from bendybus.model.partitioning import fragment_for
 from bendybus.model.rule import CorrelationFilter, Rule, SqlAction, SqlFilter
-from bendybus.server.incoming_message import read_message
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import forwarding, local_broker
 from tests.protocol.messaging.sample_messages import message

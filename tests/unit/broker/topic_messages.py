@@ -13,9 +13,9 @@ from bendybus.amqp.sections import (
 )
 from bendybus.broker.send import group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.content.incoming_message import read_message
+from bendybus.content.stored_content import split_content
 from bendybus.model.message import Message, StoredMessage
-from bendybus.server.incoming_message import read_message
-from bendybus.server.stored_content import split_content
 from bendybus.testing.clock import ManualClock
 
 _LABEL = 3

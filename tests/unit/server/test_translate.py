@@ -12,6 +12,7 @@ from bendybus.amqp.outcomes import (
     TransactionalState,
 )
 from bendybus.amqp.values import Symbol
+from bendybus.content.outgoing_message import decode_changes
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
@@ -20,7 +21,6 @@ from bendybus.model.errors import (
     every_refusal,
 )
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
-from bendybus.server.outgoing_message import decode_changes
 from bendybus.server.translate import (
     CONDITIONS,
     amqp_error,

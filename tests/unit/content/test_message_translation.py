@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 
 from bendybus.amqp.sections import SectionCode, encode_properties, encode_section
 from bendybus.amqp.values import Symbol, Ubyte, Uint
-from bendybus.model.errors import ArgumentInvalid
-from bendybus.model.ids import sequence_number
-from bendybus.model.message import Lock, Marks, StoredMessage
-from bendybus.server.incoming_message import (
+from bendybus.content.incoming_message import (
     _read_message,
     _read_plain_message,
     read_batch,
     read_message,
 )
-from bendybus.server.outgoing_message import (
+from bendybus.content.outgoing_message import (
     Quick,
     careful_payload,
     decode_changes,
@@ -28,7 +25,10 @@ from bendybus.server.outgoing_message import (
     lock_token,
     payload_of,
 )
-from bendybus.server.stored_content import decode_head, join_content, split_content
+from bendybus.content.stored_content import decode_head, join_content, split_content
+from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.ids import sequence_number
+from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.testing.clock import NOON
 from tests.protocol.messaging.sample_messages import see
 

@@ -7,14 +7,14 @@ import pytest
 
 from bendybus.amqp.sections import SectionCode, encode_properties, encode_section, find_sections
 from bendybus.amqp.values import Symbol, Timestamp, Uint, Ulong
+from bendybus.content.incoming_message import read_message
+from bendybus.content.rule_view import WireContentReader
+from bendybus.content.stored_content import decode_head, split_content
 from bendybus.model.ids import Instant
 from bendybus.model.message import Marks, Message
 from bendybus.model.message_view import SYSTEM_PROPERTIES
 from bendybus.model.rule_actions import Changes, Written
 from bendybus.model.sql_values import FilterFailed
-from bendybus.server.incoming_message import read_message
-from bendybus.server.rule_view import WireContentReader
-from bendybus.server.stored_content import decode_head, split_content
 
 READER = WireContentReader()
 NOW = Instant(1_000_000)

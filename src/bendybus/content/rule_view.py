@@ -18,14 +18,14 @@ from bendybus.amqp.sections import (
     find_sections,
 )
 from bendybus.amqp.values import AmqpCodecError, DecodeError, Symbol
+from bendybus.content.incoming_message import PROPERTIES_BYTES_MAX, text_of_id
+from bendybus.content.outgoing_message import properties_of_marks
+from bendybus.content.stored_content import decode_head, join_content, split_content
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message, MessageState
 from bendybus.model.message_view import fold_names
 from bendybus.model.rule_actions import Changes
 from bendybus.model.sql_values import FilterFailed
-from bendybus.server.incoming_message import PROPERTIES_BYTES_MAX, text_of_id
-from bendybus.server.outgoing_message import properties_of_marks
-from bendybus.server.stored_content import decode_head, join_content, split_content
 
 # Where the properties that rules can see are in the section of that name.
 _FIELDS: Final = {

@@ -18,12 +18,12 @@ from bendybus.amqp.sections import (
     map_fields,
 )
 from bendybus.amqp.values import DecodeError, Timestamp, Uint
+from bendybus.content.stored_content import join_content
 from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange
 from bendybus.model.ids import Instant
 from bendybus.model.limits import KEY_LENGTH_MAX
 from bendybus.model.message import Message
 from bendybus.model.partitioning import check_keys
-from bendybus.server.stored_content import join_content
 
 BATCH_FORMAT: Final = 0x80013700
 PROPERTY_BYTES_MAX: Final = 32 * 1024

@@ -17,9 +17,9 @@ from bendybus.amqp.decode import decode_value
 from bendybus.amqp.encode import encode_value
 from bendybus.amqp.sections import SectionCode, decode_map, encode_section, find_sections
 from bendybus.amqp.values import DecodeError, Int, Long, Short, Symbol, Timestamp, Ubyte, Uint
+from bendybus.content.stored_content import LONG_HEAD, Head, decode_head, split_content
 from bendybus.model.ids import COUNTER_BITS, fragment_of
 from bendybus.model.message import Lock, Marks, StoredMessage
-from bendybus.server.stored_content import LONG_HEAD, Head, decode_head, split_content
 
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF
 _PARTITION_KEY: Final = Symbol("x-opt-partition-key")
