@@ -75,7 +75,7 @@ async def run_broker(
         async with _open_stores(settings) as stores:
             catalog = Catalog(stores, settings.namespace.name, WireContentReader())
             await catalog.load()
-            await catalog.declare((*settings.namespace.queues, *settings.namespace.topics))
+            await catalog.declare(settings.namespace.entities, now=clock.now())
             async with (
                 _sweeping(catalog, clock) as sweeping,
                 _serving(settings, stores, catalog, clock) as ports,

@@ -263,9 +263,9 @@ class TopicHistory(QueueWorld):
         catalog = self.broker.catalog
         subscription = catalog.subscription(TOPIC, name.rsplit("/", 1)[1])
         if is_added:
-            await add_rule(catalog, subscription, known.rule)
+            await add_rule(catalog, subscription, known.rule, now=self.clock.now())
         else:
-            await remove_rule(catalog, subscription, known.rule.name)
+            await remove_rule(catalog, subscription, known.rule.name, now=self.clock.now())
 
     # Time
 

@@ -2,18 +2,22 @@
 
 import asyncio
 import dataclasses
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 
 from bendybus.broker.declaring import Plan
 from bendybus.broker.departures import Departures
+from bendybus.broker.numbering import Numbering
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Timetable
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
-from bendybus.model.errors import BusError, EntityNotFound, StartRefused, StoreUnavailable
+from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
 from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, QueueNumber, SubQueue
-from bendybus.model.rule import Rule
+from bendybus.model.namespace import check_namespace_quota
 from bendybus.store.port import EntityRecord, NumbersGiven, Store
+
+Kind = type[Queue] | type[Topic]
 
 
 class Catalog:
@@ -33,6 +37,9 @@ class Catalog:
         self.departures = Departures()
         self._records: dict[EntityNumber, EntityRecord] = {}
         self._queues: dict[str, ServedQueue] = {}
+        # The names of queues and of topics, in order, so that a page of them is found at once.
+        self._names: dict[Kind, list[str]] = {Queue: [], Topic: []}
+        self._partitioned = 0
         # Held while something is changed that depends on what was there before.
         self.changing = asyncio.Lock()
 
@@ -60,6 +67,45 @@ class Catalog:
         """Return every queue, topic and subscription."""
         return self._queues.values()
 
+    def has(self, path: str) -> bool:
+        """Whether there is an entity of that name, or a subscription with that path."""
+        return name_key(path) in self._queues
+
+    def record(self, path: str) -> EntityRecord:
+        """Return an entity as it stands, by its name or path. Raises `EntityNotFound`."""
+        return self._records[self.queue(path).number]
+
+    def listed(self, kind: Kind, *, skip: int = 0, top: int | None = None) -> list[EntityRecord]:
+        """Return queues or topics in the order of their names, some of them if so wanted."""
+        names = self._names[kind]
+        end = len(names) if top is None else skip + top
+        return [self._records[self._queues[name].number] for name in names[skip:end]]
+
+    def subscriptions_of(
+        self, topic: str, *, skip: int = 0, top: int | None = None
+    ) -> list[EntityRecord]:
+        """Return subscriptions in the order of their names. Raises `EntityNotFound`."""
+        served = self.queue(topic)
+        if not isinstance(served, ServedTopic):
+            raise EntityNotFound.named(f"{self.namespace}:Topic:{topic}")
+        found = sorted(served.subscriptions, key=lambda each: name_key(each.name))
+        end = len(found) if top is None else skip + top
+        return [self._records[each.number] for each in found[skip:end]]
+
+    def accessed_at(self, number: EntityNumber) -> Instant | None:
+        """Say when an entity was last used, to within seconds; None if not since the start."""
+        return self._queues[name_key(self._records[number].name)].accessed_at
+
+    def subscription_count(self, number: EntityNumber) -> int:
+        """Say how many subscriptions an entity has; only topics have any."""
+        served = self._queues[name_key(self._records[number].name)]
+        return served.subscription_count if isinstance(served, ServedTopic) else 0
+
+    def check_room_for(self, entity: Queue | Topic) -> None:
+        """Refuse one more queue or topic than the namespace may have (R1.5)."""
+        entities = sum(map(len, self._names.values())) + 1
+        check_namespace_quota(entities, self._partitioned + entity.properties.enable_partitioning)
+
     async def load(self) -> None:
         """Read the catalog from every store that is online; the highest version counts."""
         versions: dict[Store, dict[EntityNumber, int]] = {}
@@ -76,7 +122,7 @@ class Catalog:
         records = [record for _, record in sorted(self._records.items())]
         for record in records:
             if not record.is_removed:
-                self._serve(record)
+                self.serve(record)
         # A crash may have come between the writes to two stores.
         await asyncio.gather(
             *(
@@ -87,19 +133,15 @@ class Catalog:
             )
         )
 
-    async def declare(self, entities: Sequence[Queue | Topic]) -> None:
+    async def declare(self, entities: Sequence[Queue | Topic], *, now: Instant) -> None:
         """Make the entities of a configuration: create new ones, change those that differ.
 
         Subscriptions that it does not mention stay as they are.
         """
-        given = [
-            await store.numbers_given() if store.is_online else NumbersGiven(0, 0)
-            for store in self.stores
-        ]
         standing = {
             number: record for number, record in self._records.items() if not record.is_removed
         }
-        plan = Plan(standing, given)
+        plan = Plan(standing, await self.numbering(), now)
         for entity in entities:
             plan.declare(entity)
         if not plan.changed:
@@ -111,8 +153,20 @@ class Catalog:
                 f"{error} So '{plan.changed[0].name}' cannot be created or changed; mend the store,"
                 " or start with the entities as they were"
             ) from error
-        for record in self._with_subscriptions(plan.changed):
-            self._serve(record)
+        for record in plan.changed:
+            if name_key(record.name) in self._queues:
+                self.change(record)
+            else:
+                self.serve(record)
+
+    async def numbering(self) -> Numbering:
+        """Return who gives new entities their numbers, as far as stores are there to ask."""
+        return Numbering(
+            [
+                await store.numbers_given() if store.is_online else NumbersGiven(0, 0)
+                for store in self.stores
+            ]
+        )
 
     async def write(self, records: Sequence[EntityRecord]) -> None:
         """Write entities to every store; refused before the first if one of them is away (R7.1)."""
@@ -130,43 +184,21 @@ class Catalog:
         for record in records:
             self._records[record.number] = record
 
-    async def set_rules(self, subscription: ServedSubscription, rules: tuple[Rule, ...]) -> None:
-        """Replace the rules of a subscription, in every store and then, at once, for messages.
-
-        If a store fails meanwhile, which rules will hold after the next start is not known.
-        """
-        record = self._records[subscription.number]
-        entity = dataclasses.replace(subscription.subscription, rules=rules)
-        changed = dataclasses.replace(record, entity=entity, version=record.version + 1)
-        try:
-            await self.write([changed])
-        except BaseException:
-            # Some stores may have it. The next change must not be taken for the same one.
-            self._records[record.number] = dataclasses.replace(record, version=changed.version)
-            raise
-        subscription.subscription = entity
-        subscription.set_rules(rules)
-
     async def retire(self, served: ServedQueue) -> None:
         """Serve an entity no longer, nor its subscriptions; durable on return.
 
         What it holds is deleted afterwards, see `removal`. Refused, and nothing changed, while a
-        store is away (R7.1). Nobody may have a link to it, and nobody can make one from here on.
+        store is away (R7.1).
         """
         records = self._with_subscriptions([self._records[served.number]])
-        for record in records:
+        await self.write(
+            [
+                dataclasses.replace(record, is_removed=True, version=record.version + 1)
+                for record in records
+            ]
+        )
+        for record in reversed(records):
             self._unserve(record)
-        try:
-            await self.write(
-                [
-                    dataclasses.replace(record, is_removed=True, version=record.version + 1)
-                    for record in records
-                ]
-            )
-        except BusError:
-            for record in records:
-                self._serve(record)
-            raise
 
     def retired(self) -> list[EntityRecord]:
         """Return the entities that were retired and not deleted yet, subscriptions first."""
@@ -187,7 +219,26 @@ class Catalog:
             if number in changed or (record.topic is not None and record.topic.number in changed)
         ]
 
-    def _serve(self, record: EntityRecord) -> None:
+    def change(self, record: EntityRecord) -> None:
+        """Serve an entity as it stands now; whoever uses it goes on with the same one."""
+        served, entity = self._queues[name_key(record.name)], record.entity
+        changed: list[ServedQueue] = [served]
+        if isinstance(served, ServedTopic):
+            assert isinstance(entity, Topic), "an entity stays of its kind"
+            served.change(entity)
+            changed += served.subscriptions
+        elif isinstance(served, ServedSubscription):
+            assert isinstance(entity, Subscription), "an entity stays of its kind"
+            served.change(entity)
+        else:
+            assert isinstance(entity, Queue), "an entity stays of its kind"
+            served.set_properties(entity.properties)
+        for each in changed:
+            for sub_queue in each.sub_queues.values():
+                sub_queue.depart_by(self.departures)
+
+    def serve(self, record: EntityRecord) -> None:
+        """Serve an entity that was not served before."""
         missing = [place.store for place in record.places if place.store >= len(self.stores)]
         if missing:
             raise StartRefused(
@@ -214,11 +265,18 @@ class Catalog:
         for each in served.sub_queues.values():
             each.depart_by(self.departures)
         self._queues[name_key(record.name)] = served
+        if not isinstance(record.entity, Subscription):
+            insort(self._names[type(record.entity)], name_key(record.name))
+            self._partitioned += served.is_partitioned
 
     def _unserve(self, record: EntityRecord) -> None:
         served = self._queues.pop(name_key(record.name))
         if isinstance(served, ServedSubscription):
             served.topic.unsubscribe(served)
+        else:
+            names = self._names[Topic if isinstance(served, ServedTopic) else Queue]
+            del names[bisect_left(names, name_key(record.name))]
+            self._partitioned -= served.is_partitioned
         for place in record.places:
             for sub_queue in SubQueue:
                 del self.places[place.store][place.queue(sub_queue)]

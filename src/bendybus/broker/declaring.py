@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
 
+from bendybus.broker.numbering import Numbering
 from bendybus.model.entity import (
     Queue,
     Subscription,
@@ -13,21 +13,16 @@ from bendybus.model.entity import (
     subscription_path,
 )
 from bendybus.model.errors import BusError, InvalidOperation, StartRefused
-from bendybus.model.ids import EntityNumber, QueueNumber, StoreNumber, SubQueue
+from bendybus.model.ids import EntityNumber, Instant
 from bendybus.model.topic_queues import check_topic_quota
-from bendybus.store.port import EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
-
-_QUEUES_PER_FRAGMENT: Final = len(SubQueue)
+from bendybus.store.port import EntityRecord, FragmentPlace, ParentTopic
 
 
 class Plan:
-    """The records of entities that are new or differ, in the order in which to write them.
-
-    `given` are the highest numbers ever given in each store: none is given again.
-    """
+    """The records of entities that are new or differ, in the order in which to write them."""
 
     def __init__(
-        self, records: Mapping[EntityNumber, EntityRecord], given: Sequence[NumbersGiven]
+        self, records: Mapping[EntityNumber, EntityRecord], numbering: Numbering, now: Instant
     ) -> None:
         self.changed: list[EntityRecord] = []
         self._by_name = {name_key(record.name): record for record in records.values()}
@@ -37,8 +32,8 @@ class Plan:
             if isinstance(record.entity, Subscription) and record.topic is not None:
                 siblings = self._subscriptions.setdefault(record.topic.number, {})
                 siblings[name_key(record.entity.name)] = record.entity
-        self._queues_taken = [each.queue for each in given]
-        self._last_number = max(each.entity for each in given)
+        self._numbering = numbering
+        self._now = now
 
     def declare(self, entity: Queue | Topic) -> None:
         """Plan for an entity, and for the subscriptions that it names."""
@@ -70,40 +65,17 @@ class Plan:
         """Plan for one record; return it as it will stand."""
         known = self._by_name.get(name_key(name))
         if known is None:
-            self._last_number += 1
-            number = EntityNumber(self._last_number)
-            stores = [place.store for place in beside] or self._stores_for(number, entity)
-            rules = entity.rules if isinstance(entity, Subscription) else None
-            record = EntityRecord(number, entity, 1, self._places_in(stores), topic, rules)
+            record = self._numbering.new_record(
+                entity, topic=topic, beside=beside, now=self._now, is_declared=True
+            )
         else:
             record = _changed(known, entity)
             if dataclasses.replace(record, version=known.version) == known:
                 return known
+            record = dataclasses.replace(record, updated_at=self._now)
         self.changed.append(record)
         self._by_name[name_key(name)] = record
         return record
-
-    def _stores_for(
-        self, number: EntityNumber, entity: Queue | Topic | Subscription
-    ) -> list[StoreNumber]:
-        """Put each fragment into a store of its own while there are enough of them.
-
-        The first one's store goes on with the entity's number, so that conventional entities
-        spread over all stores too.
-        """
-        assert not isinstance(entity, Subscription), "it lies where its topic lies"
-        count = len(self._queues_taken)
-        return [
-            StoreNumber((number - 1 + fragment) % count)
-            for fragment in range(entity.properties.fragment_count)
-        ]
-
-    def _places_in(self, stores: Sequence[StoreNumber]) -> tuple[FragmentPlace, ...]:
-        places: list[FragmentPlace] = []
-        for store in stores:
-            places.append(FragmentPlace(store, QueueNumber(self._queues_taken[store] + 1)))
-            self._queues_taken[store] += _QUEUES_PER_FRAGMENT
-        return tuple(places)
 
 
 def _changed(known: EntityRecord, entity: Queue | Topic | Subscription) -> EntityRecord:

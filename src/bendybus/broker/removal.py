@@ -14,6 +14,8 @@ from bendybus.store.port import EntityRecord
 LOOK_SECONDS: Final = 5.0
 # What one store deletes in one turn.
 DELETE_COUNT_MAX: Final = 500
+# The signs of use of an entity that nobody has used since it was served.
+UNUSED: Final = (0, 0)
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ class Removal:
         """Retire what is idle, and delete what is retired as far as the stores are there."""
         for queue in self._idle():
             try:
-                await self._catalog.retire(queue)
+                async with self._catalog.changing:
+                    await self._catalog.retire(queue)
                 _log.info("'%s' was idle for too long, deleted", queue.name)
             except BusError as error:
                 _log.warning("'%s' is idle but could not be deleted: %s", queue.name, error)
@@ -56,14 +59,17 @@ class Removal:
         before, self._unchanged = self._unchanged, {}
         idle: list[ServedQueue] = []
         for queue in self._catalog.queues():
-            allowed = queue.properties.auto_delete_on_idle
-            if allowed is None or queue.is_used:
-                continue
-            signs, since = before.get(queue.number, (None, now))
-            if signs != queue.signs_of_use:
+            signs, since = before.get(queue.number, (UNUSED, now))
+            if signs != queue.signs_of_use or queue.is_used:
                 signs, since = queue.signs_of_use, now
+                queue.accessed_at = now
             self._unchanged[queue.number] = signs, since
-            if now - since >= allowed.total_seconds() * 1000:
+            allowed = queue.properties.auto_delete_on_idle
+            if (
+                allowed is not None
+                and not queue.is_used
+                and now - since >= allowed.total_seconds() * 1000
+            ):
                 idle.append(queue)
         return idle
 

@@ -6,36 +6,75 @@ from bendybus.broker.catalog import Catalog
 from bendybus.broker.served_topic import ServedSubscription
 from bendybus.model.entity import name_key
 from bendybus.model.errors import EntityExists, EntityNotFound
+from bendybus.model.ids import Instant
 from bendybus.model.rule import Rule
 from bendybus.model.rule_check import check_rule
 from bendybus.model.topic_queues import check_topic_quota
 
 
-async def add_rule(catalog: Catalog, subscription: ServedSubscription, rule: Rule) -> None:
+def find_rule(catalog: Catalog, subscription: ServedSubscription, name: str) -> Rule:
+    """Return a rule, whatever the case of its name. Raises `EntityNotFound`."""
+    for rule in subscription.subscription.rules:
+        if name_key(rule.name) == name_key(name):
+            return rule
+    raise EntityNotFound.named(_resource(catalog, subscription, name))
+
+
+async def add_rule(
+    catalog: Catalog, subscription: ServedSubscription, rule: Rule, *, now: Instant
+) -> None:
     """Let a rule hold for all messages that are accepted after this returns."""
     check_rule(rule)
     async with catalog.changing:
         rules = subscription.subscription.rules
         if any(name_key(each.name) == name_key(rule.name) for each in rules):
-            raise EntityExists(
-                f"The rule '{rule.name}' exists already in the subscription '{subscription.name}'."
-            )
-        others = [
-            each.subscription
-            for each in subscription.topic.subscriptions
-            if each is not subscription
-        ]
-        changed = replace(subscription.subscription, rules=(*rules, rule))
-        check_topic_quota([*others, changed])
-        await catalog.set_rules(subscription, changed.rules)
+            resource = _resource(catalog, subscription, rule.name)
+            raise EntityExists(f"The messaging entity '{resource}' already exists.")
+        await _set_rules(catalog, subscription, (*rules, rule), now)
 
 
-async def remove_rule(catalog: Catalog, subscription: ServedSubscription, name: str) -> None:
+async def update_rule(
+    catalog: Catalog, subscription: ServedSubscription, rule: Rule, *, now: Instant
+) -> None:
+    """Replace the filter and the action of a rule for all messages accepted after this returns."""
+    check_rule(rule)
+    async with catalog.changing:
+        before = find_rule(catalog, subscription, rule.name)
+        changed = replace(rule, name=before.name)
+        rules = subscription.subscription.rules
+        await _set_rules(
+            catalog,
+            subscription,
+            tuple(changed if each is before else each for each in rules),
+            now,
+        )
+
+
+async def remove_rule(
+    catalog: Catalog, subscription: ServedSubscription, name: str, *, now: Instant
+) -> None:
     """Let a rule no longer hold for messages that are accepted after this returns."""
     async with catalog.changing:
-        rules = subscription.subscription.rules
-        left = tuple(each for each in rules if name_key(each.name) != name_key(name))
-        if len(left) == len(rules):
-            topic, own = subscription.topic.name, subscription.subscription.name
-            raise EntityNotFound.named(f"{catalog.namespace}:Topic:{topic}|{own}|{name}")
-        await catalog.set_rules(subscription, left)
+        gone = find_rule(catalog, subscription, name)
+        left = tuple(each for each in subscription.subscription.rules if each is not gone)
+        await _set_rules(catalog, subscription, left, now)
+
+
+async def _set_rules(
+    catalog: Catalog, subscription: ServedSubscription, rules: tuple[Rule, ...], now: Instant
+) -> None:
+    """Let these rules hold, in every store and then, at once, for messages."""
+    known = catalog.record(subscription.name)
+    entity = replace(subscription.subscription, rules=rules)
+    others = [
+        each.subscription for each in subscription.topic.subscriptions if each is not subscription
+    ]
+    check_topic_quota([*others, entity])
+    changed = replace(known, entity=entity, version=known.version + 1, updated_at=now)
+    await catalog.write([changed])
+    catalog.change(changed)
+
+
+def _resource(catalog: Catalog, subscription: ServedSubscription, rule: str) -> str:
+    topic, own = subscription.topic.name, subscription.subscription.name
+    return f"{catalog.namespace}:Topic:{topic}|{own}|{rule}"

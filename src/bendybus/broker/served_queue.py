@@ -119,8 +119,8 @@ class ServedSubQueue:
 
     def depart_by(self, departures: Departures) -> None:
         """Have its messages taken elsewhere if they are to be; if it forwards, also those here."""
-        if self.sub_queue is SubQueue.TRANSFER or self.forwards_to is not None:
-            self._departures = departures
+        is_left = self.sub_queue is SubQueue.TRANSFER or self.forwards_to is not None
+        self._departures = departures if is_left else None
         if self.forwards_to is not None:
             for source in self.sources:
                 departures.note(source.store, source.number)
@@ -195,26 +195,32 @@ class ServedQueue:
     def __init__(self, number: EntityNumber, name: str, properties: QueueProperties) -> None:
         self.number = number
         self.name = name
-        self.properties = properties
-        self.is_partitioned = self.properties.enable_partitioning
-        self.lock_duration_ms = round(self.properties.lock_duration.total_seconds() * 1000)
-        time_to_live = self.properties.default_message_time_to_live
-        self.time_to_live_ms = (
-            None if time_to_live is None else round(time_to_live.total_seconds() * 1000)
-        )
-        window = self.properties.duplicate_detection_history_time_window
-        # How long an id counts as seen; None without duplicate detection.
-        self.duplicate_window_ms = (
-            round(window.total_seconds() * 1000)
-            if self.properties.requires_duplicate_detection
-            else None
-        )
-        self.fragment_bytes_max = self.properties.max_size_megabytes * _MEGABYTE
-        self.message_bytes_max = self.properties.max_message_size_kilobytes * 1024
+        self.is_partitioned = properties.enable_partitioning
+        # When it was last used, as far as anybody looked; None if not since the start.
+        self.accessed_at: Instant | None = None
+        self.set_properties(properties)
         self.sub_queues = {each: ServedSubQueue(self, each) for each in SubQueue}
         self._next_fragment = 0
         self._links = 0
         self._links_ever = 0
+
+    def set_properties(self, properties: QueueProperties) -> None:
+        """Behave like this from now on; what is chosen at creation is the same as before."""
+        self.properties = properties
+        self.lock_duration_ms = round(properties.lock_duration.total_seconds() * 1000)
+        time_to_live = properties.default_message_time_to_live
+        self.time_to_live_ms = (
+            None if time_to_live is None else round(time_to_live.total_seconds() * 1000)
+        )
+        window = properties.duplicate_detection_history_time_window
+        # How long an id counts as seen; None without duplicate detection.
+        self.duplicate_window_ms = (
+            round(window.total_seconds() * 1000)
+            if properties.requires_duplicate_detection
+            else None
+        )
+        self.fragment_bytes_max = properties.max_size_megabytes * _MEGABYTE
+        self.message_bytes_max = properties.max_message_size_kilobytes * 1024
 
     def note_link(self) -> None:
         """Note that a client's link leads here."""

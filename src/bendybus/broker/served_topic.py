@@ -29,10 +29,22 @@ class ServedTopic(ServedQueue):
         self.evaluating = asyncio.Lock()
         self._subscriptions: dict[str, ServedSubscription] = {}
 
+    def change(self, topic: Topic) -> None:
+        """Behave like this from now on, and so do the subscriptions where it concerns them."""
+        self.topic = topic
+        self.set_properties(queue_of_topic(topic.properties))
+        for each in self.subscriptions:
+            each.change(each.subscription)
+
     @property
     def subscriptions(self) -> Iterable["ServedSubscription"]:
         """Every subscription."""
         return self._subscriptions.values()
+
+    @property
+    def subscription_count(self) -> int:
+        """How many there are."""
+        return len(self._subscriptions)
 
     def subscription(self, name: str) -> "ServedSubscription | None":
         """Return a subscription by name, whatever its case."""
@@ -79,6 +91,14 @@ class ServedSubscription(ServedQueue):
         # Whether a rule lets every message in as it is, so that the others need not be asked.
         self.takes_everything = False
         self._rules: dict[Rule, ServedRule | None] = {}
+        self.set_rules(subscription.rules)
+
+    def change(self, subscription: Subscription) -> None:
+        """Behave like this from now on, and let its rules hold."""
+        self.subscription = subscription
+        self.set_properties(
+            queue_of_subscription(self.topic.topic.properties, subscription.properties)
+        )
         self.set_rules(subscription.rules)
 
     def note_link(self) -> None:

@@ -24,19 +24,28 @@ class Namespace:
 
     def __post_init__(self) -> None:
         check_short_name(self.name)
-        entities: tuple[Queue | Topic, ...] = (*self.queues, *self.topics)
+        entities = self.entities
         _check_distinct(entity.name for entity in entities)
         partitioned = sum(entity.properties.enable_partitioning for entity in entities)
-        if len(entities) > ENTITIES_MAX:
-            raise QuotaExceeded(
-                f"A namespace can have at most {ENTITIES_MAX} queues and topics,"
-                f" not {len(entities)}."
-            )
-        if partitioned > PARTITIONED_ENTITIES_MAX:
-            raise QuotaExceeded(
-                f"A namespace can have at most {PARTITIONED_ENTITIES_MAX} partitioned queues and"
-                f" topics, not {partitioned}."
-            )
+        check_namespace_quota(len(entities), partitioned)
+
+    @property
+    def entities(self) -> tuple[Queue | Topic, ...]:
+        """Every queue and topic."""
+        return (*self.queues, *self.topics)
+
+
+def check_namespace_quota(entities: int, partitioned: int) -> None:
+    """Refuse more queues and topics, or more partitioned ones, than a namespace may have (R1.5)."""
+    if entities > ENTITIES_MAX:
+        raise QuotaExceeded(
+            f"A namespace can have at most {ENTITIES_MAX} queues and topics, not {entities}."
+        )
+    if partitioned > PARTITIONED_ENTITIES_MAX:
+        raise QuotaExceeded(
+            f"A namespace can have at most {PARTITIONED_ENTITIES_MAX} partitioned queues and"
+            f" topics, not {partitioned}."
+        )
 
 
 def _check_distinct(names: Iterable[str]) -> None:

@@ -80,8 +80,8 @@ class ManagementNode:
             "get-session-state": sessions.state,
             "set-session-state": sessions.set_state,
             "get-message-sessions": sessions.list,
-            "add-rule": partial(add_rule_requested, catalog, sub_queue),
-            "remove-rule": partial(remove_rule_requested, catalog, sub_queue),
+            "add-rule": partial(add_rule_requested, catalog, sub_queue, clock),
+            "remove-rule": partial(remove_rule_requested, catalog, sub_queue, clock),
             "enumerate-rules": partial(list_rules, sub_queue),
         }
 

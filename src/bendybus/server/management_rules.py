@@ -5,6 +5,7 @@ from typing import Any, Final, assert_never
 
 from bendybus.amqp.values import Described, Int, Ulong
 from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
 from bendybus.broker.rules import add_rule, remove_rule
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.served_topic import ServedSubscription
@@ -49,7 +50,7 @@ _CORRELATION_KEYS: Final = {
 
 
 async def add_rule_requested(
-    catalog: Catalog, sub_queue: ServedSubQueue, body: dict[str, Any]
+    catalog: Catalog, sub_queue: ServedSubQueue, clock: Clock, body: dict[str, Any]
 ) -> Response:
     """Answer `add-rule`."""
     subscription = _subscription(sub_queue)
@@ -59,19 +60,20 @@ async def add_rule_requested(
     name = text(body, "rule-name") or text(described, "rule-name")
     if not name:
         raise ArgumentInvalid("rule-name must be a string.")
-    await add_rule(catalog, subscription, Rule(name, _filter(described), _action(described)))
+    rule = Rule(name, _filter(described), _action(described))
+    await add_rule(catalog, subscription, rule, now=clock.now())
     return succeeded(), None
 
 
 async def remove_rule_requested(
-    catalog: Catalog, sub_queue: ServedSubQueue, body: dict[str, Any]
+    catalog: Catalog, sub_queue: ServedSubQueue, clock: Clock, body: dict[str, Any]
 ) -> Response:
     """Answer `remove-rule`."""
     subscription = _subscription(sub_queue)
     name = text(body, "rule-name")
     if not name:
         raise ArgumentInvalid("rule-name must be a string.")
-    await remove_rule(catalog, subscription, name)
+    await remove_rule(catalog, subscription, name, now=clock.now())
     return succeeded(), None
 
 

@@ -18,6 +18,7 @@ from bendybus.model.store_status import StoreStatus
 
 # The end of a lock that lasts as long as its store is open (promise 10).
 UNTIL_REOPENED: Final = Instant(1 << 61)
+_BEGINNING: Final = Instant(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,9 @@ class EntityRecord:
     declared_rules: tuple[Rule, ...] | None = None
     # It is no longer served, and goes as soon as all its messages are deleted.
     is_removed: bool = False
+    created_at: Instant = _BEGINNING
+    # When it was last changed, its rules included.
+    updated_at: Instant = _BEGINNING
 
     @property
     def name(self) -> str:
@@ -164,6 +168,23 @@ class QueueCounts:
     """How much one sub-queue of one fragment holds. Bytes are counted on the main one for all."""
 
     messages: int
+    bytes: int
+
+
+class Tally(NamedTuple):
+    """How many messages one sub-queue of one fragment holds, by state, and how old they are.
+
+    Active ones are those that are neither scheduled nor deferred, locked or not. Of the locked
+    ones at least so many: beyond a bound a store stops counting them.
+    """
+
+    active: int
+    scheduled: int
+    deferred: int
+    locked: int
+    # When the oldest one came that could be received now; None if there is none.
+    oldest_at: Instant | None
+    # Counted on the main one for all four.
     bytes: int
 
 
@@ -290,6 +311,16 @@ class MessageStore(Protocol):
 
     def counts(self, queue: QueueNumber) -> Awaitable[QueueCounts]:
         """Count what a queue holds."""
+        ...
+
+    def tallies(
+        self, queues: Sequence[QueueNumber] | None = None
+    ) -> Awaitable[dict[QueueNumber, Tally]]:
+        """Count by state what queues hold; of all of them, with None.
+
+        Its work is bounded by the number of queues, not by that of messages. A queue that is not
+        here is left out.
+        """
         ...
 
 

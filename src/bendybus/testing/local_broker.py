@@ -54,7 +54,7 @@ async def local_broker(
     try:
         catalog = Catalog(opened, "sbemulatorns", WireContentReader())
         await catalog.load()
-        await catalog.declare(entities)
+        await catalog.declare(entities, now=clock.now())
         forwarder = Forwarder(catalog, clock)
         yield LocalBroker(opened, catalog, Sweep(catalog, clock), forwarder, clock)
     finally:

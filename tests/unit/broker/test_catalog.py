@@ -83,7 +83,7 @@ async def test_whether_sessions_are_required_never_changes(
     second = Queue("q", QueueProperties(requires_session=not requires_session))
     async with verbs(tmp_path, clock, [first]) as broker:
         with pytest.raises(StartRefused, match=r"created with(out)? sessions"):
-            await broker.catalog.declare([second])
+            await broker.catalog.declare([second], now=clock.now())
 
         assert broker.queue("q").main.has_sessions is requires_session
 
@@ -118,7 +118,7 @@ async def test_changed_properties_are_taken_over_and_kept(
     changed = Queue("orders", QueueProperties(lock_duration=timedelta(seconds=7)))
     async with verbs(tmp_path, clock) as broker:
         await send_each(broker.queue("orders"), clock, 1)
-        await broker.catalog.declare([changed])
+        await broker.catalog.declare([changed], now=clock.now())
         assert broker.queue("orders").lock_duration_ms == 7000
 
     async with verbs(tmp_path, clock, []) as broker:
@@ -135,7 +135,7 @@ async def test_partitioning_never_changes(
     second = Queue("q", QueueProperties(enable_partitioning=not is_partitioned))
     async with verbs(tmp_path, clock, [first]) as broker:
         with pytest.raises(StartRefused, match="that is chosen at creation"):
-            await broker.catalog.declare([second])
+            await broker.catalog.declare([second], now=clock.now())
 
         assert broker.queue("q").properties == first.properties
 
@@ -148,7 +148,7 @@ async def test_with_a_store_away_nothing_is_created_anywhere(
         await broker.stores[1].take_offline("drill")
 
         with pytest.raises(StartRefused, match=r"store 1 is unavailable: it is offline \(drill\)"):
-            await broker.catalog.declare([Queue("new")])
+            await broker.catalog.declare([Queue("new")], now=clock.now())
 
         assert len(await broker.stores[0].entities()) == 2
         with pytest.raises(EntityNotFound):
@@ -210,7 +210,7 @@ async def test_a_topic_stays_a_topic_and_as_partitioned_as_it_was(
 ) -> None:
     async with verbs(tmp_path, clock, [NEWS]) as broker:
         with pytest.raises(StartRefused, match=r"There is a topic|The topic was created"):
-            await broker.catalog.declare([second])
+            await broker.catalog.declare([second], now=clock.now())
 
 
 @pytest.mark.spec("R1.5")
@@ -220,7 +220,9 @@ async def test_a_topic_has_at_most_two_thousand_subscriptions(
     most = [Subscription(f"s{number}") for number in range(2000)]
     async with verbs(tmp_path, clock, [Topic("news", subscriptions=tuple(most))]) as broker:
         with pytest.raises(StartRefused, match="at most 2000 subscriptions, not 2001"):
-            await broker.catalog.declare([Topic("news", subscriptions=(Subscription("more"),))])
+            await broker.catalog.declare(
+                [Topic("news", subscriptions=(Subscription("more"),))], now=clock.now()
+            )
 
         assert len(list(broker.catalog.queues())) == 2001
 
@@ -247,8 +249,8 @@ async def test_rules_changed_while_running_stay_until_the_file_itself_changes(
 
     async with verbs(tmp_path, clock, [in_file(first)]) as broker:
         subscription = broker.catalog.subscription("news", "all")
-        await add_rule(broker.catalog, subscription, added)
-        await remove_rule(broker.catalog, subscription, "one")
+        await add_rule(broker.catalog, subscription, added, now=clock.now())
+        await remove_rule(broker.catalog, subscription, "one", now=clock.now())
     for file, expected in ((in_file(first), (added,)), (in_file(second), (second,))):
         async with verbs(tmp_path, clock, [file]) as broker:
             subscription = broker.catalog.subscription("news", "all")
@@ -260,10 +262,10 @@ async def test_a_rule_whose_write_failed_does_not_hold(tmp_path: Path, clock: Ma
         subscription = broker.catalog.subscription("news", "all")
         await broker.stores[1].take_offline("drill")
         with pytest.raises(StoreUnavailable):
-            await add_rule(broker.catalog, subscription, Rule("new"))
+            await add_rule(broker.catalog, subscription, Rule("new"), now=clock.now())
         assert subscription.subscription.rules == (Rule(),)
         await broker.stores[1].bring_online()
-        await add_rule(broker.catalog, subscription, Rule("newer"))
+        await add_rule(broker.catalog, subscription, Rule("newer"), now=clock.now())
 
         versions = {
             record.version

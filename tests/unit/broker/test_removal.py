@@ -105,7 +105,7 @@ async def test_an_entity_made_again_is_empty_and_has_new_places(
         first = broker.queue("brief").main.sources[0].number
         await send_each(broker.queue("brief"), clock, 1)
         await broker.catalog.retire(broker.queue("brief"))
-        await broker.catalog.declare([BRIEF])
+        await broker.catalog.declare([BRIEF], now=clock.now())
         [source] = broker.queue("brief").main.sources
         assert source.number > first
         assert (await source.store.counts(source.number)).messages == 0

@@ -22,8 +22,9 @@ from bendybus.store.port import (
     SessionCursor,
     SessionPage,
     SessionRefusal,
+    Tally,
 )
-from bendybus.store.sqlite import applying, catalog, reading, sessions, transfers
+from bendybus.store.sqlite import applying, catalog, counting, reading, sessions, transfers
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
 
@@ -166,6 +167,12 @@ class SqliteStore:
     def counts(self, queue: QueueNumber) -> "asyncio.Future[QueueCounts]":
         """Count what a queue holds."""
         return self._lane.submit(lambda db: reading.counts(db, queue), is_synced=False)
+
+    def tallies(
+        self, queues: Sequence[QueueNumber] | None = None
+    ) -> "asyncio.Future[dict[QueueNumber, Tally]]":
+        """Count by state what queues hold."""
+        return self._lane.submit(lambda db: counting.tallies(db, queues), is_synced=False)
 
     def entities(self) -> "asyncio.Future[list[EntityRecord]]":
         """Return every entity known here."""

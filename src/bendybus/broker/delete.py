@@ -1,0 +1,14 @@
+"""delete: an entity goes, with all that it holds and, of a topic, its subscriptions (R7.1)."""
+
+from bendybus.broker.catalog import Catalog
+
+
+async def delete(catalog: Catalog, path: str) -> None:
+    """Serve an entity no longer; durable on return. Its name is free at once.
+
+    Its links end with `EntityNotFound`. What it holds is deleted from the stores afterwards, in
+    bounded turns (`removal`). Raises `EntityNotFound`, `StoreUnavailable`. Then nothing has
+    changed.
+    """
+    async with catalog.changing:
+        await catalog.retire(catalog.queue(path))
