@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.forward import Forwarder
@@ -73,7 +74,9 @@ async def run_broker(
     clock = SystemClock()
     with _only_broker_on(settings.data):
         async with _open_stores(settings) as stores:
-            catalog = Catalog(stores, settings.namespace.name, WireContentReader())
+            catalog = Catalog(
+                stores, settings.namespace.name, WireContentReader(), settings.access_rules
+            )
             await catalog.load()
             await catalog.declare(settings.namespace.entities, now=clock.now())
             async with (
@@ -96,11 +99,12 @@ async def _serving(
     settings: Settings, stores: Sequence[Store], catalog: Catalog, clock: Clock
 ) -> AsyncIterator[RunningPorts]:
     """Listen for AMQP and HTTP."""
+    authentication = Authentication(catalog, clock)
     listener = await listen(
         settings.host,
         settings.amqp_port,
         catalog=catalog,
-        rules=settings.access_rules,
+        authentication=authentication,
         clock=clock,
         transaction_limits=TransactionLimits(
             settings.transaction_messages, settings.transaction_seconds
@@ -109,7 +113,7 @@ async def _serving(
     try:
         app = create_app(
             namespace=settings.namespace.name,
-            access_rules=settings.access_rules,
+            authentication=authentication,
             drills=StoreDrills(stores),
             is_started=lambda: True,
             now=lambda: datetime.now(UTC),

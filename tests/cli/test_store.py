@@ -12,7 +12,7 @@ from bendybus.http.app import create_app
 from bendybus.http.serving import serve_http
 from bendybus.model.access import make_sas
 from tests.cli.command import run
-from tests.http.store_shelf import RULES, StoreShelf
+from tests.http.store_shelf import StoreShelf, authentication
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def url() -> Iterator[str]:
     thread.start()
     app = create_app(
         namespace="ns",
-        access_rules=RULES,
+        authentication=authentication(datetime.now(UTC)),
         drills=StoreShelf(3),
         is_started=lambda: True,
         now=lambda: datetime.now(UTC),

@@ -2,9 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+from bendybus.broker.authenticate import Authentication
+from bendybus.broker.catalog import Catalog
+from bendybus.content.rule_view import WireContentReader
 from bendybus.model.access import AccessRule, Right, make_sas
 from bendybus.model.errors import StoreNotFound
+from bendybus.model.ids import Instant
 from bendybus.model.store_status import StoreState, StoreStatus
+from bendybus.testing.clock import ManualClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RULES = (
@@ -21,6 +26,12 @@ def authorized(
 ) -> dict[str, str]:
     """Return the header of a caller who holds the key."""
     return {"Authorization": make_sas(resource, rule, key, now + timedelta(minutes=5))}
+
+
+def authentication(now: datetime = NOON) -> Authentication:
+    """Return what checks the tokens of `authorized`, in a namespace without entities."""
+    catalog = Catalog([], "ns", WireContentReader(), RULES)
+    return Authentication(catalog, ManualClock(Instant(int(now.timestamp() * 1000))))
 
 
 class StoreShelf:

@@ -12,12 +12,16 @@ from bendybus.http.app import create_app
 from bendybus.http.body_limit import BODY_BYTES_MAX
 from bendybus.http.stores import StoreDrills
 from bendybus.model.store_status import StoreStatus
-from tests.http.store_shelf import NOON, RULES, StoreShelf, authorized
+from tests.http.store_shelf import NOON, StoreShelf, authentication, authorized
 
 
 def app_with(drills: StoreDrills, is_started: Callable[[], bool] = lambda: True) -> Starlette:
     return create_app(
-        namespace="ns", access_rules=RULES, drills=drills, is_started=is_started, now=lambda: NOON
+        namespace="ns",
+        authentication=authentication(),
+        drills=drills,
+        is_started=is_started,
+        now=lambda: NOON,
     )
 
 

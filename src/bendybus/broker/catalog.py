@@ -10,6 +10,7 @@ from bendybus.broker.departures import Departures
 from bendybus.broker.numbering import Numbering
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source, Timetable
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
+from bendybus.model.access import AccessRule
 from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
 from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
@@ -23,10 +24,18 @@ Kind = type[Queue] | type[Topic]
 class Catalog:
     """The entities of the namespace, as last read from the stores."""
 
-    def __init__(self, stores: Sequence[Store], namespace: str, reader: ContentReader) -> None:
+    def __init__(
+        self,
+        stores: Sequence[Store],
+        namespace: str,
+        reader: ContentReader,
+        access_rules: tuple[AccessRule, ...] = (),
+    ) -> None:
         self.stores = stores
         self.reader = reader
         self.namespace = namespace
+        # The rules whose keys open every entity; those of single ones are with their properties.
+        self.access_rules = access_rules
         # For each store: which sub-queue of which entity a queue number of it means.
         self.places: list[dict[QueueNumber, tuple[ServedSubQueue, Source]]] = [{} for _ in stores]
         # Of these, those whose messages are received by session.

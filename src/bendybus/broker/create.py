@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bendybus.broker.access_keys import with_whole_access
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.entity import Queue, Subscription, Topic, subscription_path
@@ -35,7 +36,7 @@ async def create(
         check_targets(catalog, entity)
         catalog.check_room_for(entity)
         numbering = await catalog.numbering()
-        record = numbering.new_record(entity, now=now)
+        record = numbering.new_record(with_whole_access(None, entity, now), now=now)
         await catalog.write([record])
         catalog.serve(record)
         return record

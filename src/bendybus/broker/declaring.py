@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from bendybus.broker.access_keys import with_declared_access
 from bendybus.broker.numbering import Numbering
 from bendybus.model.entity import (
     Queue,
@@ -65,11 +66,12 @@ class Plan:
         """Plan for one record; return it as it will stand."""
         known = self._by_name.get(name_key(name))
         if known is None:
+            entity = with_declared_access(None, entity, self._now)
             record = self._numbering.new_record(
                 entity, topic=topic, beside=beside, now=self._now, is_declared=True
             )
         else:
-            record = _changed(known, entity)
+            record = _changed(known, entity, self._now)
             if dataclasses.replace(record, version=known.version) == known:
                 return known
             record = dataclasses.replace(record, updated_at=self._now)
@@ -78,13 +80,16 @@ class Plan:
         return record
 
 
-def _changed(known: EntityRecord, entity: Queue | Topic | Subscription) -> EntityRecord:
+def _changed(
+    known: EntityRecord, entity: Queue | Topic | Subscription, now: Instant
+) -> EntityRecord:
     """Return the record with what the configuration says; the name keeps its first spelling."""
     before = known.entity
     if type(before) is not type(entity):
         kind = type(before).__name__.lower()
         raise InvalidOperation(f"There is a {kind} of that name already; choose another.")
     check_fixed_unchanged(before.properties, entity.properties)
+    entity = with_declared_access(before, entity, now)
     changed = dataclasses.replace(known, version=known.version + 1)
     if isinstance(before, Subscription) and isinstance(entity, Subscription):
         # Rules that were changed in another way stay, unless the configuration itself has changed.

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from bendybus.broker.access_keys import with_whole_access
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.create import check_targets
 from bendybus.model.entity import (
@@ -40,6 +41,7 @@ async def update(
             raise ArgumentInvalid(f"'{path}' is a {kind}, and stays one", argument="name")
         check_fixed_unchanged(before.properties, entity.properties)
         check_targets(catalog, entity)
+        entity = with_whole_access(before, entity, now)
         changed = replace(
             known, entity=_as_it_stays(before, entity), version=known.version + 1, updated_at=now
         )

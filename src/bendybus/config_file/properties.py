@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from bendybus.config_file.access import read_access_rules
 from bendybus.config_file.section import Section, Value, suggest
 from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import ArgumentInvalid, BusError
@@ -58,6 +59,7 @@ _KEPT_MESSAGES: Final[Keys] = {
     "EnablePartitioning": Key("enable_partitioning", Value.flag),
     "MaxSizeInMegabytes": Key("max_size_megabytes", Value.number),
     "MaxMessageSizeInKilobytes": Key("max_message_size_kilobytes", Value.number),
+    "AuthorizationRules": Key("authorization_rules", read_access_rules),
 }
 
 _DELIVERY: Final[Keys] = {

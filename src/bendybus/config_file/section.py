@@ -24,6 +24,11 @@ class Value:
         """Make the refusal that points here."""
         return self.node.place.refuse(f"{self.path}: {message}" if self.path else message)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text."""
+        return isinstance(self.node, ScalarNode) and isinstance(self.node.value, str)
+
     def text(self) -> str:
         """Read a text."""
         match self.node:

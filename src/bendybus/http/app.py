@@ -1,7 +1,7 @@
 """The HTTP side of the broker as one ASGI application."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 
 from starlette.applications import Starlette
@@ -10,12 +10,12 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bendybus.broker.authenticate import Authentication
 from bendybus.http.authorization import Authorization
 from bendybus.http.body_limit import BodyLimit
 from bendybus.http.health import health_routes
 from bendybus.http.problems import Problem, error_response, problem_response
 from bendybus.http.stores import StoreDrills, store_routes
-from bendybus.model.access import AccessRule
 from bendybus.model.errors import BusError, MessagingInternal
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def create_app(
     *,
     namespace: str,
-    access_rules: Sequence[AccessRule],
+    authentication: Authentication,
     drills: StoreDrills,
     is_started: Callable[[], bool],
     now: Callable[[], datetime],
@@ -57,7 +57,7 @@ def create_app(
     return Starlette(
         routes=[
             *health_routes(is_started, drills),
-            *store_routes(drills, Authorization(access_rules, now)),
+            *store_routes(drills, Authorization(authentication)),
         ],
         middleware=[Middleware(BodyLimit, resource=namespace, now=now)],
         exception_handlers={BusError: refused, HTTPException: not_routed, Exception: failed},

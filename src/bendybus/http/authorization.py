@@ -1,24 +1,27 @@
-"""Who calls, by the shared access token in the Authorization header."""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+"""Who calls, by the token in the Authorization header."""
 
 from starlette.requests import Request
 
-from bendybus.model.access import AccessRule, Claims, Right, verify_sas
+from bendybus.broker.authenticate import Authentication
+from bendybus.model.access import Claims
+from bendybus.model.actions import RIGHTS_NEEDED, Action
 from bendybus.model.errors import AuthenticationFailed
 
 
-@dataclass(frozen=True, slots=True)
 class Authorization:
-    """Checks requests against the rules of the namespace."""
+    """Lets requests through that a token allows."""
 
-    rules: Sequence[AccessRule]
-    now: Callable[[], datetime]
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
 
-    def require(self, request: Request, right: Right) -> Claims:
-        """Return who calls. Raises `AuthenticationFailed`, or `Unauthorized` without the right."""
+    async def require(
+        self, request: Request, action: Action, *, entity: str | None = None
+    ) -> Claims:
+        """Return who calls. Raises `AuthenticationFailed`, or `Unauthorized` without the right.
+
+        `entity` is the queue or topic that the request is about, by name; without one, keys of
+        single entities open nothing.
+        """
         token = request.headers.get("authorization")
         if not token:
             raise AuthenticationFailed(
@@ -26,6 +29,9 @@ class Authorization:
                 " namespace"
             )
         path = request.url.path
-        claims = verify_sas(token, audience_path=path, rules=self.rules, now=self.now())
-        claims.require(right, path)
+        client = request.client
+        claims = await self._authentication.claims(
+            token, resource=path, entity=entity, address="" if client is None else client.host
+        )
+        claims.require(RIGHTS_NEEDED[action], path, entity)
         return claims

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bendybus.http.authorization import Authorization
-from bendybus.model.access import Right
+from bendybus.model.actions import Action
 from bendybus.model.store_status import StoreStatus
 
 
@@ -31,16 +31,16 @@ def store_routes(drills: StoreDrills, authorization: Authorization) -> list[Rout
     """Return the routes. All need the right to manage: a drill stops part of every entity."""
 
     async def list_stores(request: Request) -> Response:
-        authorization.require(request, Right.MANAGE)
+        await authorization.require(request, Action.MANAGE_STORES)
         return JSONResponse([_json(store) for store in drills.stores()])
 
     async def take_offline(request: Request) -> Response:
-        authorization.require(request, Right.MANAGE)
+        await authorization.require(request, Action.MANAGE_STORES)
         await drills.take_offline(request.path_params["number"])
         return Response(status_code=204)
 
     async def bring_online(request: Request) -> Response:
-        authorization.require(request, Right.MANAGE)
+        await authorization.require(request, Action.MANAGE_STORES)
         await drills.bring_online(request.path_params["number"])
         return Response(status_code=204)
 

@@ -11,8 +11,10 @@ Rule 1: `sr` and `se` are signed as they stand in the token, encoded or not. Cli
         how they encode, so re-encoding before checking would refuse good tokens.
 Rule 2: a token covers a resource if its path is a prefix of it, whole segments compared without
         case. The host is not compared: one broker answers under many names.
-Rule 3: which rights an action needs is the caller's business; a token of a rule without the
-        right is a good token here.
+Rule 3: a rule of the namespace opens every entity. A rule of a queue or topic opens that one
+        alone, whatever resource its holder signs for; also not `a/b` if it belongs to `a`.
+Rule 4: which rights an action needs is the caller's business (`model/actions.py`); a token of a
+        rule without the right is a good token here.
 """
 
 import base64
@@ -27,6 +29,7 @@ from typing import Final
 from urllib.parse import quote, unquote, unquote_plus
 
 from bendybus.model.errors import AuthenticationFailed, TokenMalformed, Unauthorized
+from bendybus.model.ids import Instant
 
 SCHEME: Final = "SharedAccessSignature"
 TOKEN_LENGTH_MAX: Final = 8192
@@ -54,42 +57,93 @@ def with_implied(rights: Iterable[Right]) -> frozenset[Right]:
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """A named pair of keys and what they allow. Two keys, so that one can be replaced in use."""
+    """A named pair of keys and what they allow. Two keys, so that one can be replaced in use.
+
+    A key that is None is still to be made; `access_rules.completed` does. Two rules are equal if
+    they open the same, whenever they were made.
+    """
 
     name: str
-    primary_key: str = field(repr=False)
+    primary_key: str | None = field(repr=False)
     rights: frozenset[Right]
     secondary_key: str | None = field(default=None, repr=False)
+    created_at: Instant | None = field(default=None, compare=False)
+    modified_at: Instant | None = field(default=None, compare=False)
+    # A digest of what the settings said of the rule when they last had a say; None if it was made
+    # in another way.
+    declared: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Every key that signs for this rule."""
-        if self.secondary_key is None:
-            return (self.primary_key,)
-        return (self.primary_key, self.secondary_key)
+        # An empty key would let everyone sign.
+        return tuple([key for key in (self.primary_key, self.secondary_key) if key])
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
     """What a good token proves, until `expires_at`."""
 
-    rule_name: str
+    holder: str
     rights: frozenset[Right]
     resource_path: str
     expires_at: datetime
+    # Rights on single queues and topics beyond those on all, by normalised name.
+    entity_rights: Mapping[str, frozenset[Right]] = field(default_factory=dict)
 
-    def allows(self, right: Right) -> bool:
-        """Whether the rule has the right, given or implied."""
-        return right in self.rights
+    def allows(self, right: Right, entity: str | None = None) -> bool:
+        """Whether the right is there, given or implied: on a queue or topic, or on all of them."""
+        if right in self.rights:
+            return True
+        if not self.entity_rights or entity is None:
+            return False
+        return right in self.entity_rights.get(normalise_audience(entity), ())
 
     def covers(self, audience: str) -> bool:
         """Whether the token's resource is the given URI or path, or above it."""
-        return _is_prefix(self.resource_path, normalise_audience(audience))
+        return not self.resource_path or _is_prefix(
+            self.resource_path, normalise_audience(audience)
+        )
 
-    def require(self, right: Right, resource: str) -> None:
+    def check_covers(self, audience: str) -> None:
+        """Raise `AuthenticationFailed` if the token is for another resource."""
+        if not self.covers(audience):
+            raise AuthenticationFailed(
+                f"InvalidAudience: The token is for '/{self.resource_path}', which does not cover"
+                f" '/{normalise_audience(audience)}'."
+            )
+
+    def check_unexpired(self, now: datetime) -> None:
+        """Raise `AuthenticationFailed` if the token has ended."""
+        if self.expires_at <= now:
+            raise AuthenticationFailed(
+                f"ExpiredToken: The token expired at {self.expires_at:%Y-%m-%dT%H:%M:%SZ}."
+            )
+
+    def require(self, right: Right, resource: str, entity: str | None = None) -> None:
         """Raise `Unauthorized`, naming the resource, unless the right is there."""
-        if not self.allows(right):
+        if not self.allows(right, entity):
             raise Unauthorized.missing(right.value, resource)
+
+
+def claims_of_rule(
+    rule: AccessRule, *, entity: str | None, resource_path: str, expires_at: datetime
+) -> Claims:
+    """Return what holding a key of a rule proves; `entity` is whose rule it is, if not of all."""
+    rights = with_implied(rule.rights)
+    if entity is None:
+        return Claims(rule.name, rights, resource_path, expires_at)
+    scope = {normalise_audience(entity): rights}
+    return Claims(rule.name, frozenset(), resource_path, expires_at, scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """The rules that can sign for one resource: those of the namespace and of its entity."""
+
+    namespace: tuple[AccessRule, ...]
+    entity: str | None = None
+    entity_rules: tuple[AccessRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +157,47 @@ class _Token:
 def verify_sas(
     token: str, *, audience_path: str, rules: Iterable[AccessRule], now: datetime
 ) -> Claims:
-    """Check a token for a resource. Raises `AuthenticationFailed`, never saying which key was near.
+    """Check a token for a resource against the rules of a namespace.
+
+    Raises `AuthenticationFailed`, never saying which key was near.
+    """
+    claims = read_sas(token, Keyring(tuple(rules)))
+    claims.check_unexpired(now)
+    claims.check_covers(audience_path)
+    return claims
+
+
+def read_sas(token: str, keyring: Keyring) -> Claims:
+    """Check the signature of a token; whether it has ended and what it covers is still to check.
 
     An unknown rule and a wrong key get one answer, so that names of rules cannot be guessed.
     """
     parts = _parse_token(token)
     resource_path = _resource_path(parts.resource)
     expires_at = _expiry(parts.expiry)
-    rule = _signing_rule(parts, rules)
-    if rule is None:
-        raise AuthenticationFailed("InvalidSignature: The token has an invalid signature.")
-    if expires_at <= now:
-        raise AuthenticationFailed(
-            f"ExpiredToken: The token expired at {expires_at:%Y-%m-%dT%H:%M:%SZ}."
-        )
-    claims = Claims(rule.name, with_implied(rule.rights), resource_path, expires_at)
-    if not claims.covers(audience_path):
-        raise AuthenticationFailed(
-            f"InvalidAudience: The token is for '/{resource_path}', which does not cover"
-            f" '/{normalise_audience(audience_path)}'."
-        )
-    return claims
+    for entity, rules in ((keyring.entity, keyring.entity_rules), (None, keyring.namespace)):
+        rule = _signing_rule(parts, rules)
+        if rule is not None:
+            return claims_of_rule(
+                rule, entity=entity, resource_path=resource_path, expires_at=expires_at
+            )
+    raise AuthenticationFailed("InvalidSignature: The token has an invalid signature.")
+
+
+def log_in(name: str, key: str, rules: Iterable[AccessRule], *, expires_at: datetime) -> Claims:
+    """Check a name and a key themselves, as SASL PLAIN gives them.
+
+    Raises `AuthenticationFailed`. Only rules of the namespace: there is no entity to look at.
+    """
+    found: AccessRule | None = None
+    for rule in rules:
+        for each in rule.keys:
+            is_key = hmac.compare_digest(each.encode(), key.encode())
+            if is_key and hmac.compare_digest(rule.name.encode(), name.encode()):
+                found = rule
+    if found is None:
+        raise AuthenticationFailed("InvalidSignature: The name or the key is wrong.")
+    return claims_of_rule(found, entity=None, resource_path="", expires_at=expires_at)
 
 
 def make_sas(resource_uri: str, rule_name: str, key: str, expires_at: datetime) -> str:

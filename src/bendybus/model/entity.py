@@ -10,6 +10,8 @@ from enum import Enum
 from typing import Final
 
 from bendybus.model import limits
+from bendybus.model.access import AccessRule
+from bendybus.model.access_rules import check_access_rules
 from bendybus.model.errors import ArgumentInvalid, InvalidOperation
 from bendybus.model.rule import Rule
 
@@ -65,6 +67,7 @@ class QueueProperties:
     user_metadata: str | None = None
     max_message_size_kilobytes: int = 256
     auto_delete_on_idle: timedelta | None = None
+    authorization_rules: tuple[AccessRule, ...] = ()
 
     def __post_init__(self) -> None:
         _check_kept_messages(self)
@@ -94,6 +97,7 @@ class TopicProperties:
     user_metadata: str | None = None
     max_message_size_kilobytes: int = 256
     auto_delete_on_idle: timedelta | None = None
+    authorization_rules: tuple[AccessRule, ...] = ()
 
     def __post_init__(self) -> None:
         _check_kept_messages(self)
@@ -227,6 +231,7 @@ def _check_common(
 
 def _check_kept_messages(properties: QueueProperties | TopicProperties) -> None:
     _check_common(properties)
+    check_access_rules(properties.authorization_rules)
     limits.check_number(
         properties.max_size_megabytes,
         limits.SIZE_MEGABYTES_STEP,

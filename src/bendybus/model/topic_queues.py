@@ -34,6 +34,7 @@ def queue_of_topic(topic: TopicProperties) -> QueueProperties:
         status=topic.status,
         max_message_size_kilobytes=topic.max_message_size_kilobytes,
         auto_delete_on_idle=topic.auto_delete_on_idle,
+        authorization_rules=topic.authorization_rules,
     )
 
 

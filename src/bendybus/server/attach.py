@@ -24,7 +24,7 @@ from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import check_sessions
-from bendybus.model.access import Right
+from bendybus.model.actions import RIGHTS_NEEDED, Action, right_for_operation
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
@@ -35,7 +35,7 @@ from bendybus.model.ids import SubQueue
 from bendybus.server.addresses import Address, parse_address
 from bendybus.server.coordinator_link import CoordinatorLink
 from bendybus.server.incoming_link import IncomingLink
-from bendybus.server.management_node import ManagementNode, right_for
+from bendybus.server.management_node import ManagementNode
 from bendybus.server.outgoing_link import OutgoingLink
 from bendybus.server.outlet import Outlet
 from bendybus.server.request_links import RequestLink
@@ -102,7 +102,7 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     if address.is_cbs or address.is_management:
         return _attach_requests(link, address, nodes)
     queue = _open_for_send(address, nodes)
-    access = Access(Right.SEND, address.resource)
+    access = Access(RIGHTS_NEEDED[Action.SEND], address)
     destination = (event.attach.properties or {}).get(DESTINATION)
     if destination is None:
         _accept_sender(link, queue)
@@ -110,14 +110,14 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     final = parse_address(destination)
     to = _open_for_send(final, nodes)
     _accept_sender(link, to)
-    access = Access(Right.SEND, final.resource, via=address.resource)
+    access = Access(RIGHTS_NEEDED[Action.SEND], final, via=address)
     return ViaLink(nodes.outlet, link, to, nodes.clock, access, nodes.transactions, queue)
 
 
 def _open_for_send(address: Address, nodes: Nodes) -> ServedQueue:
     """Return what an address names, if the client may send there."""
     queue = _queue(address, nodes)
-    nodes.grants.require(Right.SEND, address.resource, nodes.moment())
+    nodes.grants.require(RIGHTS_NEEDED[Action.SEND], address, nodes.moment())
     if address.sub_queue is not SubQueue.MAIN:
         raise InvalidOperation("Messages cannot be sent to a dead-letter queue.")
     if isinstance(queue, ServedSubscription):
@@ -150,14 +150,14 @@ def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
         link.accept_attach(max_message_size=UNLIMITED, properties={})
         return ResponseLink(link, address)
     queue = _queue(address, nodes)
-    nodes.grants.require(Right.LISTEN, address.resource, nodes.moment())
+    access = Access(RIGHTS_NEEDED[Action.RECEIVE], address)
+    nodes.grants.require(access.right, address, nodes.moment())
     if isinstance(queue, ServedTopic):
         raise InvalidOperation(
             f"Messages cannot be received from the topic '{queue.name}'; receive them from"
             " one of its subscriptions."
         )
     sub_queue = queue.sub_queues[address.sub_queue]
-    access = Access(Right.LISTEN, address.resource)
     is_settled = attach.snd_settle_mode == _SETTLED_BY_SENDER
     mode = ReceiveMode.RECEIVE_AND_DELETE if is_settled else ReceiveMode.PEEK_LOCK
     wish = session_wish(attach)
@@ -209,7 +209,7 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
     if address.is_cbs:
 
         async def answer(request: Request) -> tuple[dict[object, object], object]:
-            return nodes.token_node.put_token(request, nodes.grants), None
+            return await nodes.token_node.put_token(request, nodes.grants), None
 
     else:
         queue = _queue(address, nodes)
@@ -233,9 +233,9 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
         )
 
         async def answer(request: Request) -> tuple[dict[object, object], object]:
-            right = right_for(request.text("operation") or "")
+            right = right_for_operation(request.text("operation") or "")
             try:
-                nodes.grants.require(right, address.resource, nodes.moment())
+                nodes.grants.require(right, address, nodes.moment())
             except Unauthorized as error:
                 return node.refusal(error)
             return await node.answer(request)

@@ -31,11 +31,11 @@ from bendybus.amqp.events import (
 )
 from bendybus.amqp.outcomes import AmqpError
 from bendybus.amqp.session import AmqpLink, AmqpSession
+from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.served_queue import ServedQueue
-from bendybus.model.access import AccessRule
 from bendybus.model.errors import SessionLockLost
 from bendybus.model.ids import Instant
 from bendybus.model.transaction import TransactionLimits
@@ -63,7 +63,7 @@ class Service:
     """What every connection of a server shares."""
 
     catalog: Catalog
-    rules: tuple[AccessRule, ...]
+    authentication: Authentication
     clock: Clock
     settings: ConnectionSettings
     transaction_limits: TransactionLimits
@@ -77,12 +77,12 @@ class ClientConnection(asyncio.Protocol):
         self._connections = connections
         self._amqp = AmqpConnection(service.settings)
         self._grants = Grants()
-        self._token_node = TokenNode(service.catalog, service.rules, service.clock)
         self._transactions = OpenTransactions(service.transaction_limits, service.clock)
         self._links: dict[AmqpLink, LinkHandler] = {}
         # The entities that links lead to, so that those know whether they are used.
         self._used: dict[AmqpLink, list[ServedQueue]] = {}
         self._outlet: Outlet | None = None
+        self._token_node: TokenNode | None = None
         self._opened_at = service.clock.now()
         # Ends with the connection, and all that was begun for it.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -93,6 +93,15 @@ class ClientConnection(asyncio.Protocol):
         """Begin."""
         # uvloop's transports have the methods without being of the class.
         self._outlet = Outlet(self._amqp, cast("asyncio.Transport", transport))
+        peer = transport.get_extra_info("peername")
+        service = self._service
+        self._token_node = TokenNode(
+            service.catalog,
+            service.authentication,
+            service.clock,
+            # Port numbers come and go; who guesses keys is known by the address alone.
+            str(peer[0]) if peer else "",
+        )
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -130,6 +139,12 @@ class ClientConnection(asyncio.Protocol):
         """The way out; there is one from the first byte on."""
         assert self._outlet is not None
         return self._outlet
+
+    @property
+    def token_node(self) -> TokenNode:
+        """What checks the client's tokens; there is one from the first byte on."""
+        assert self._token_node is not None
+        return self._token_node
 
     # What the server says
 
@@ -224,17 +239,20 @@ class ClientConnection(asyncio.Protocol):
             self._amqp.close(AmqpError(RESOURCE_LIMIT_EXCEEDED, text, {}))
 
     def _log_in(self, event: SaslInitReceived) -> None:
-        is_good = True
         if event.mechanism == "PLAIN":
-            _, _, login = event.response.partition(b"\0")
-            name, _, key = login.partition(b"\0")
-            claims = self._token_node.log_in(
-                name.decode("utf-8", "replace"), key.decode("utf-8", "replace")
-            )
-            is_good = claims is not None
-            if claims is not None:
-                self._grants.add("", claims)
-        self._handle(self._amqp.sasl_outcome(is_good))
+            self.outlet.spawn(self._log_in_by_key(event.response))
+        else:
+            self._handle(self._amqp.sasl_outcome(True))
+
+    async def _log_in_by_key(self, response: bytes) -> None:
+        """Answer the client, which waits: a wrong key may be answered late."""
+        claims = await self.token_node.log_in(response)
+        if self._amqp.is_over or self.outlet.transport.is_closing():
+            return
+        if claims is not None:
+            self._grants.add("", claims)
+        self._handle(self._amqp.sasl_outcome(claims is not None))
+        self._flush()
 
     def _attach(self, event: AttachReceived) -> None:
         service = self._service
@@ -243,7 +261,7 @@ class ClientConnection(asyncio.Protocol):
             service.clock,
             self.outlet,
             self._grants,
-            self._token_node,
+            self.token_node,
             self._links,
             self._transactions,
         )

@@ -7,9 +7,9 @@ import uuid
 from typing import Final
 
 from bendybus.amqp.connection_settings import ConnectionSettings
+from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
-from bendybus.model.access import AccessRule
 from bendybus.model.errors import PortInUse, SettingInvalid
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.connection import ClientConnection, Service
@@ -94,12 +94,12 @@ async def listen(
     port: int,
     *,
     catalog: Catalog,
-    rules: tuple[AccessRule, ...],
+    authentication: Authentication,
     clock: Clock,
     transaction_limits: TransactionLimits = TransactionLimits(),  # noqa: B008 - it is frozen
 ) -> AmqpListener:
     """Start an AMQP server."""
     settings = ConnectionSettings(container_id=uuid.uuid4().hex)
-    listener = AmqpListener(Service(catalog, rules, clock, settings, transaction_limits))
+    listener = AmqpListener(Service(catalog, authentication, clock, settings, transaction_limits))
     await listener.open(host, port)
     return listener

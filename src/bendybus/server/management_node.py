@@ -14,7 +14,6 @@ from bendybus.broker.receive import ReceiveMode, check_status_for_receive
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import renew, settle
 from bendybus.content.outgoing_message import careful_payload, lock_token
-from bendybus.model.access import Right
 from bendybus.model.errors import (
     ArgumentInvalid,
     ArgumentOutOfRange,
@@ -170,11 +169,3 @@ class ManagementNode:
         for failure in failures.values():
             raise failure
         return succeeded(), None
-
-
-def right_for(operation: str) -> Right:
-    """Return the right that an operation needs."""
-    name = operation.removeprefix("com.microsoft:")
-    if name in ("schedule-message", "cancel-scheduled-message"):
-        return Right.SEND
-    return Right.MANAGE if name.endswith(("-rule", "-rules")) else Right.LISTEN

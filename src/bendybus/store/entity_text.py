@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Final, assert_never
 from uuid import UUID
 
+from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import (
     EntityStatus,
     Queue,
@@ -64,13 +65,15 @@ def entity_from_text(kind: str, name: str, text: str) -> Queue | Topic | Subscri
     """Read what `entity_to_text` wrote."""
     fields = json.loads(text)
     fields["status"] = EntityStatus(fields["status"])
+    # What was written before there were such rules has none.
+    access_rules = access_rules_from_plain(fields.pop("authorization_rules", []))
     for duration in _DURATIONS & fields.keys():
         if fields[duration] is not None:
             fields[duration] = timedelta(milliseconds=fields[duration])
     if kind == "queue":
-        return Queue(name, QueueProperties(**fields))
+        return Queue(name, QueueProperties(authorization_rules=access_rules, **fields))
     if kind == "topic":
-        return Topic(name, TopicProperties(**fields))
+        return Topic(name, TopicProperties(authorization_rules=access_rules, **fields))
     rules = tuple([_rule(each) for each in fields.pop("rules")])
     return Subscription(name, SubscriptionProperties(**fields), rules)
 
@@ -85,8 +88,26 @@ def rules_from_text(text: str) -> tuple[Rule, ...]:
     return tuple([_rule(each) for each in json.loads(text)])
 
 
+def access_rules_to_plain(rules: Sequence[AccessRule]) -> list[dict[str, Any]]:
+    """Return what JSON can hold of rules, their keys among it: without them no token is checked."""
+    return [
+        {**dataclasses.asdict(rule), "rights": sorted(right.value for right in rule.rights)}
+        for rule in rules
+    ]
+
+
+def access_rules_from_plain(plain: Sequence[Mapping[str, Any]]) -> tuple[AccessRule, ...]:
+    """Read what `access_rules_to_plain` wrote."""
+    return tuple(
+        [AccessRule(**{**each, "rights": frozenset(map(Right, each["rights"]))}) for each in plain]
+    )
+
+
 def _plain_properties(properties: Properties) -> dict[str, Any]:
     fields = dataclasses.asdict(properties)
+    if not isinstance(properties, SubscriptionProperties):
+        rules = access_rules_to_plain(properties.authorization_rules)
+        fields["authorization_rules"] = rules
     fields["status"] = properties.status.value
     for name in _DURATIONS & fields.keys():
         if fields[name] is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.forward import Forwarder
@@ -79,7 +80,14 @@ async def listening(
     broker: LocalBroker, rules: tuple[AccessRule, ...] = (ROOT_RULE,)
 ) -> AsyncIterator[AmqpListener]:
     """Let clients connect to it on a free port of this machine."""
-    listener = await listen("127.0.0.1", 0, catalog=broker.catalog, rules=rules, clock=broker.clock)
+    broker.catalog.access_rules = rules
+    listener = await listen(
+        "127.0.0.1",
+        0,
+        catalog=broker.catalog,
+        authentication=Authentication(broker.catalog, broker.clock),
+        clock=broker.clock,
+    )
     try:
         yield listener
     finally:

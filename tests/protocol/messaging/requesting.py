@@ -99,7 +99,7 @@ def token_for(
 ) -> str:
     """Sign a token that ends so many seconds after the clock's start."""
     ends_at = datetime.fromtimestamp(NOON / 1000 + seconds, UTC)
-    return make_sas(resource, rule.name, key or rule.primary_key, ends_at)
+    return make_sas(resource, rule.name, key or rule.keys[0], ends_at)
 
 
 async def put_token(

@@ -1,0 +1,96 @@
+"""authenticate: who a client is, by its token or its key, and what that allows.
+
+A token that was found good is not checked again until it ends: its signature costs more than
+all else of a small request. What was remembered counts only while the rules that it was checked
+against are the ones that stand, so a key that is replaced opens nothing from then on.
+"""
+
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
+from bendybus.broker.failed_attempts import FailedAttempts
+from bendybus.model.access import SCHEME, AccessRule, Claims, Keyring, log_in, read_sas
+from bendybus.model.errors import AuthenticationFailed, EntityNotFound
+
+# Only good tokens are remembered, so nobody without a key can fill this.
+TOKENS_MAX: Final = 4096
+_FOREVER: Final = datetime.max.replace(tzinfo=UTC)
+_SAS: Final = f"{SCHEME} "
+
+
+class _Known(NamedTuple):
+    claims: Claims
+    namespace_rules: tuple[AccessRule, ...]
+    entity_rules: tuple[AccessRule, ...]
+
+
+class Authentication:
+    """Knows the keys of one namespace."""
+
+    def __init__(self, catalog: Catalog, clock: Clock) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._known: dict[tuple[str, str | None], _Known] = {}
+        self._failed = FailedAttempts(clock)
+
+    async def claims(
+        self, token: str, *, resource: str, entity: str | None, address: str
+    ) -> Claims:
+        """Check a token for a resource, which belongs to a queue or topic unless that is None.
+
+        Raises `AuthenticationFailed`, the later the more of them came from the address lately,
+        and `ServerBusy` if very many wait for that.
+        """
+        claims = self._remembered(token, entity)
+        if claims is None:
+            async with self._failed.slowing(address):
+                claims = self._checked(token, entity)
+        claims.check_unexpired(self._moment())
+        claims.check_covers(resource)
+        return claims
+
+    async def log_in(self, name: str, key: str, *, address: str) -> Claims:
+        """Check a name and a key themselves; such a client needs no tokens. Raises as `claims`."""
+        async with self._failed.slowing(address):
+            return log_in(name, key, self._catalog.access_rules, expires_at=_FOREVER)
+
+    def _remembered(self, token: str, entity: str | None) -> Claims | None:
+        known = self._known.get((token, entity))
+        if (
+            known is None
+            or known.namespace_rules is not self._catalog.access_rules
+            or known.entity_rules is not self._entity_rules(entity)
+        ):
+            return None
+        return known.claims
+
+    def _checked(self, token: str, entity: str | None) -> Claims:
+        # Python declares every token a JWT, so the content decides.
+        if not token.startswith(_SAS):
+            raise AuthenticationFailed(
+                "InvalidToken: Only shared access signatures are accepted by this version."
+            )
+        keyring = Keyring(self._catalog.access_rules, entity, self._entity_rules(entity))
+        claims = read_sas(token, keyring)
+        claims.check_unexpired(self._moment())
+        self._remember(token, entity, _Known(claims, keyring.namespace, keyring.entity_rules))
+        return claims
+
+    def _remember(self, token: str, entity: str | None, known: _Known) -> None:
+        if len(self._known) >= TOKENS_MAX:
+            # The one that came first: clients renew, so it is the likeliest to have ended.
+            del self._known[next(iter(self._known))]
+        self._known[token, entity] = known
+
+    def _entity_rules(self, entity: str | None) -> tuple[AccessRule, ...]:
+        if entity is None:
+            return ()
+        try:
+            return self._catalog.queue(entity).properties.authorization_rules
+        except EntityNotFound:
+            return ()
+
+    def _moment(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now() / 1000, UTC)
