@@ -25,6 +25,7 @@ from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import check_sessions
 from bendybus.model.actions import RIGHTS_NEEDED, Action, right_for_operation
+from bendybus.model.addresses import Address, parse_address
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
@@ -32,7 +33,6 @@ from bendybus.model.errors import (
     Unauthorized,
 )
 from bendybus.model.ids import SubQueue
-from bendybus.server.addresses import Address, parse_address
 from bendybus.server.coordinator_link import CoordinatorLink
 from bendybus.server.incoming_link import IncomingLink
 from bendybus.server.management_node import ManagementNode

@@ -17,7 +17,7 @@ from bendybus.amqp.sections import (
 from bendybus.amqp.session import AmqpLink, OutgoingDelivery
 from bendybus.amqp.terminus import Target
 from bendybus.amqp.values import DecodeError
-from bendybus.server.addresses import Address
+from bendybus.model.addresses import Address
 
 # Responses that wait for the client's credit. Past that, the client is not reading them.
 RESPONSES_WAITING_MAX: Final = 1000

@@ -11,6 +11,7 @@ from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.model.access import Claims, Right, normalise_audience
+from bendybus.model.addresses import Address, parse_address
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
@@ -18,7 +19,6 @@ from bendybus.model.errors import (
     TokenMalformed,
     Unauthorized,
 )
-from bendybus.server.addresses import Address, parse_address
 from bendybus.server.requests import Request
 from bendybus.server.translate import CONDITIONS, description_of
 

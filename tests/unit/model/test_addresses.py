@@ -2,9 +2,9 @@
 
 import pytest
 
+from bendybus.model.addresses import ADDRESS_LENGTH_MAX, Address, parse_address
 from bendybus.model.errors import ArgumentInvalid
 from bendybus.model.ids import SubQueue
-from bendybus.server.addresses import ADDRESS_LENGTH_MAX, Address, parse_address
 
 DEAD, TRANSFER_DEAD = SubQueue.DEAD_LETTER, SubQueue.TRANSFER_DEAD_LETTER
 
