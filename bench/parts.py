@@ -19,7 +19,7 @@ from typing import Final
 import apsw
 
 from bendybus.amqp.sections import SectionCode, encode_properties, encode_section
-from bendybus.server import incoming_message
+from bendybus.content import incoming_message
 
 ROUNDS: Final = 5
 MESSAGES: Final = 2_000

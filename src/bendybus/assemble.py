@@ -19,6 +19,8 @@ from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
 from bendybus.http.app import create_app
+from bendybus.http.front import Front
+from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
 from bendybus.model.store_status import StoreStatus
@@ -118,7 +120,9 @@ async def _serving(
             is_started=lambda: True,
             now=lambda: datetime.now(UTC),
         )
-        http = await serve_http(app, settings.host, settings.http_port)
+        rest = Rest(catalog, authentication, clock)
+        front = Front(settings.namespace.name, rest, app, lambda: datetime.now(UTC))
+        http = await serve_http(front, settings.host, settings.http_port)
         try:
             yield RunningPorts(listener.port, http.port)
         finally:

@@ -2,9 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+from starlette.applications import Starlette
+
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.content.rule_view import WireContentReader
+from bendybus.http.front import Front
+from bendybus.http.rest import Rest
 from bendybus.model.access import AccessRule, Right, make_sas
 from bendybus.model.errors import StoreNotFound
 from bendybus.model.ids import Instant
@@ -32,6 +36,12 @@ def authentication(now: datetime = NOON) -> Authentication:
     """Return what checks the tokens of `authorized`, in a namespace without entities."""
     catalog = Catalog([], "ns", WireContentReader(), RULES)
     return Authentication(catalog, ManualClock(Instant(int(now.timestamp() * 1000))))
+
+
+def front(app: Starlette) -> Front:
+    """Return what serves an application, in a namespace without entities."""
+    rest = Rest(Catalog([], "ns", WireContentReader(), RULES), authentication(), ManualClock())
+    return Front("ns", rest, app, lambda: NOON)
 
 
 class StoreShelf:

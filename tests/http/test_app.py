@@ -9,7 +9,6 @@ import pytest
 from starlette.applications import Starlette
 
 from bendybus.http.app import create_app
-from bendybus.http.body_limit import BODY_BYTES_MAX
 from bendybus.http.stores import StoreDrills
 from bendybus.model.store_status import StoreStatus
 from tests.http.store_shelf import NOON, StoreShelf, authentication, authorized
@@ -154,31 +153,6 @@ async def test_markup_in_a_request_does_not_become_markup_in_the_answer(
 ) -> None:
     answer = await client.get("/<b>&", headers=authorized())
     assert "SystemTracker:ns:/&lt;b&gt;&amp;," in answer.text
-
-
-async def test_a_body_is_bounded(client: httpx.AsyncClient) -> None:
-    allowed = await client.post(
-        "/$stores/0/offline", headers=authorized(), content=b"x" * BODY_BYTES_MAX
-    )
-    assert allowed.status_code == 204
-    refused = await client.post(
-        "/$stores/1/offline", headers=authorized(), content=b"x" * (BODY_BYTES_MAX + 1)
-    )
-    assert (refused.status_code, refused.headers["connection"]) == (413, "close")
-    assert (await client.get("/$stores", headers=authorized())).json()[1]["state"] == "online"
-
-
-async def test_a_body_of_unknown_length_is_refused(client: httpx.AsyncClient) -> None:
-    async def chunks() -> AsyncIterator[bytes]:
-        yield b"x"
-
-    answer = await client.post("/$stores/1/offline", headers=authorized(), content=chunks())
-    assert answer.status_code == 411
-
-
-async def test_a_length_that_is_no_number_is_refused(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/health", headers={"Content-Length": "many"})
-    assert answer.status_code == 413
 
 
 class BrokenShelf(StoreShelf):

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Final
 
 from bendybus.broker.clock import Clock
-from bendybus.broker.served_queue import ServedSubQueue, Source
+from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
+from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.errors import BusError, EntityDisabled, InvalidOperation
 from bendybus.model.ids import COUNTER_BITS, Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
@@ -41,6 +42,15 @@ def check_status_for_receive(sub_queue: ServedSubQueue) -> None:
     if not sub_queue.queue.properties.status.allows_receive:
         raise EntityDisabled(
             f"The messaging entity '{sub_queue.queue.name}' is disabled for receiving."
+        )
+
+
+def check_has_messages(queue: ServedQueue) -> None:
+    """Refuse to receive from a topic: what it has is in its subscriptions."""
+    if isinstance(queue, ServedTopic):
+        raise InvalidOperation(
+            f"Messages cannot be received from the topic '{queue.name}'; receive them from"
+            " one of its subscriptions."
         )
 
 

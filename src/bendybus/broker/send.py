@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from bendybus.broker.admit import Admission, admit
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedQueue, Source
-from bendybus.broker.served_topic import ServedTopic
+from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import (
     EntityDisabled,
@@ -14,7 +14,7 @@ from bendybus.model.errors import (
     QuotaExceeded,
     StoreUnavailable,
 )
-from bendybus.model.ids import FragmentIndex, Instant
+from bendybus.model.ids import FragmentIndex, Instant, SubQueue
 from bendybus.model.message import Message
 from bendybus.model.operations import Answer
 from bendybus.model.partitioning import fragment_for, key_of
@@ -55,6 +55,16 @@ def check_one_key(queue: ServedQueue, batch: Sequence[Message]) -> None:
         raise InvalidOperation(
             f"A batch sent to the partitioned entity '{queue.name}' has messages with different"
             " keys (SessionId or PartitionKey). Send them in batches of one key each."
+        )
+
+
+def check_takes_messages(queue: ServedQueue, sub_queue: SubQueue) -> None:
+    """Refuse to send to what only the broker fills."""
+    if sub_queue is not SubQueue.MAIN:
+        raise InvalidOperation("Messages cannot be sent to a dead-letter queue.")
+    if isinstance(queue, ServedSubscription):
+        raise InvalidOperation(
+            f"Messages cannot be sent to a subscription; send them to '{queue.topic.name}'."
         )
 
 

@@ -6,14 +6,13 @@ from datetime import datetime
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
 from bendybus.broker.authenticate import Authentication
 from bendybus.http.authorization import Authorization
-from bendybus.http.body_limit import BodyLimit
 from bendybus.http.health import health_routes
+from bendybus.http.openapi import openapi_routes
 from bendybus.http.problems import Problem, error_response, problem_response
 from bendybus.http.stores import StoreDrills, store_routes
 from bendybus.model.errors import BusError, MessagingInternal
@@ -57,8 +56,8 @@ def create_app(
     return Starlette(
         routes=[
             *health_routes(is_started, drills),
+            *openapi_routes(),
             *store_routes(drills, Authorization(authentication)),
         ],
-        middleware=[Middleware(BodyLimit, resource=namespace, now=now)],
         exception_handlers={BusError: refused, HTTPException: not_routed, Exception: failed},
     )

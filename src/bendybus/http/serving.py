@@ -1,87 +1,54 @@
 """Serving HTTP inside a loop that is already running, beside AMQP.
 
-uvicorn on its own takes over signals and ends the process when a port is taken; here it does
-neither: signals belong to the command line, and a taken port is a refusal to start.
+The server is our own (decisions/0009): names of headers keep their case, as properties of messages
+must, every wait has a deadline, every buffer a bound, and nothing is read in two ways.
 """
 
 import asyncio
 import errno
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import ssl
 from typing import Final
 
-import uvicorn
-from starlette.types import ASGIApp
-
+from bendybus.http.connection import HttpConnection
+from bendybus.http.exchange import Door
+from bendybus.http.guard import Guard
 from bendybus.model.errors import PortInUse, SettingInvalid
 
-HEADER_BYTES_MAX: Final = 12 * 1024  # a token may have 8 KiB
-CONNECTIONS_MAX: Final = 512
-BACKLOG: Final = 128
-KEEP_ALIVE_SECONDS: Final = 30
-CLOSE_SECONDS: Final = 2
+BACKLOG: Final = 512
+CLOSE_SECONDS: Final = 2.0
 
 
 class HttpServer:
     """A running HTTP server. Made by `serve_http`."""
 
-    def __init__(self, server: "_Server", serving: asyncio.Task[None], port: int) -> None:
+    def __init__(self, server: asyncio.Server, guard: Guard, port: int) -> None:
         self._server = server
-        self._serving = serving
+        self._guard = guard
         self.port = port
 
     async def close(self) -> None:
         """Stop listening, let requests under way end, at most `CLOSE_SECONDS`."""
-        self._server.should_exit = True
-        await self._serving
+        self._server.close()
+        await self._guard.close(CLOSE_SECONDS)
 
 
-async def serve_http(app: ASGIApp, host: str, port: int) -> HttpServer:
+async def serve_http(
+    door: Door,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    guard: Guard | None = None,
+) -> HttpServer:
     """Listen and serve; returns when requests are answered. Port 0 takes any free one."""
     listener = _listen(host, port)
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            backlog=BACKLOG,
-            limit_concurrency=CONNECTIONS_MAX,
-            h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=CLOSE_SECONDS,
-        )
+    watching = guard or Guard()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: HttpConnection(door, watching), sock=listener, backlog=BACKLOG, ssl=tls
     )
-    real_port: int = listener.getsockname()[1]
-    serving = asyncio.create_task(server.serve([listener]), name="http")
-    started = asyncio.create_task(server.has_started.wait())
-    try:
-        await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        started.cancel()
-    if serving.done():
-        serving.result()
-    return HttpServer(server, serving, real_port)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server, made a guest: it leaves signals alone and says when it has started."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.has_started = asyncio.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.has_started.set()
+    return HttpServer(server, watching, listener.getsockname()[1])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -16,12 +16,12 @@ from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import (
     ReceiveMode,
     Receiver,
+    check_has_messages,
     check_open_for_receive,
     check_status_for_receive,
 )
-from bendybus.broker.send import check_open_for_send
+from bendybus.broker.send import check_open_for_send, check_takes_messages
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
-from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import check_sessions
 from bendybus.model.actions import RIGHTS_NEEDED, Action, right_for_operation
@@ -29,10 +29,8 @@ from bendybus.model.addresses import Address, parse_address
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
-    InvalidOperation,
     Unauthorized,
 )
-from bendybus.model.ids import SubQueue
 from bendybus.server.coordinator_link import CoordinatorLink
 from bendybus.server.incoming_link import IncomingLink
 from bendybus.server.management_node import ManagementNode
@@ -118,12 +116,7 @@ def _open_for_send(address: Address, nodes: Nodes) -> ServedQueue:
     """Return what an address names, if the client may send there."""
     queue = _queue(address, nodes)
     nodes.grants.require(RIGHTS_NEEDED[Action.SEND], address, nodes.moment())
-    if address.sub_queue is not SubQueue.MAIN:
-        raise InvalidOperation("Messages cannot be sent to a dead-letter queue.")
-    if isinstance(queue, ServedSubscription):
-        raise InvalidOperation(
-            f"Messages cannot be sent to a subscription; send them to '{queue.topic.name}'."
-        )
+    check_takes_messages(queue, address.sub_queue)
     check_open_for_send(queue)
     return queue
 
@@ -152,11 +145,7 @@ def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     queue = _queue(address, nodes)
     access = Access(RIGHTS_NEEDED[Action.RECEIVE], address)
     nodes.grants.require(access.right, address, nodes.moment())
-    if isinstance(queue, ServedTopic):
-        raise InvalidOperation(
-            f"Messages cannot be received from the topic '{queue.name}'; receive them from"
-            " one of its subscriptions."
-        )
+    check_has_messages(queue)
     sub_queue = queue.sub_queues[address.sub_queue]
     is_settled = attach.snd_settle_mode == _SETTLED_BY_SENDER
     mode = ReceiveMode.RECEIVE_AND_DELETE if is_settled else ReceiveMode.PEEK_LOCK

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bendybus.assemble import StoreDrills
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
@@ -14,6 +16,11 @@ from bendybus.broker.forward import Forwarder
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
+from bendybus.http.app import create_app
+from bendybus.http.front import Front
+from bendybus.http.guard import Guard
+from bendybus.http.rest import Rest
+from bendybus.http.serving import HttpServer, serve_http
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
 from bendybus.server.listener import AmqpListener, listen
@@ -92,3 +99,32 @@ async def listening(
         yield listener
     finally:
         await listener.close()
+
+
+@asynccontextmanager
+async def serving_http(
+    broker: LocalBroker,
+    rules: tuple[AccessRule, ...] = (ROOT_RULE,),
+    guard: Guard | None = None,
+) -> AsyncIterator[HttpServer]:
+    """Let clients call it over HTTP on a free port of this machine."""
+    broker.catalog.access_rules = rules
+    authentication = Authentication(broker.catalog, broker.clock)
+
+    def now() -> datetime:
+        return datetime.fromtimestamp(broker.clock.now() / 1000, UTC)
+
+    app = create_app(
+        namespace=broker.catalog.namespace,
+        authentication=authentication,
+        drills=StoreDrills(broker.stores),
+        is_started=lambda: True,
+        now=now,
+    )
+    rest = Rest(broker.catalog, authentication, broker.clock)
+    front = Front(broker.catalog.namespace, rest, app, now)
+    server = await serve_http(front, "127.0.0.1", 0, guard=guard)
+    try:
+        yield server
+    finally:
+        await server.close()
