@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import httpx
 import pytest
@@ -69,8 +70,7 @@ class Shouting(asyncio.Protocol):
     """Another protocol: says everything in capitals."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data.upper())
@@ -248,8 +248,7 @@ async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.Monkey
     monkeypatch.setattr(connection_module, "WRITE_SECONDS", 0.01)
     async with serving() as (server, door):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
-        transport = writer.transport
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", writer.transport)
         transport.pause_reading()
         writer.write(GET.replace(b"/ ", b"/large ") + GET)
         await until(lambda: not server._guard._connections and door.asked)

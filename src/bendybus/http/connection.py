@@ -10,7 +10,7 @@ is refused is heard out for a moment: closing at once would reset it, and the an
 """
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
 from bendybus.http.answers import encode_answer
 from bendybus.http.chunks import ChunkedBody
@@ -78,8 +78,8 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, unless there are too many already."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's are transports by what they can do, not by their class.
+        self._transport = cast("asyncio.Transport", transport)
         if self._guard.join(self):
             self._wait_for_client(IDLE_SECONDS)
             return

@@ -1,0 +1,24 @@
+"""The HTTP server on the loop that the broker runs on; the other tests are on the standard one."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from tests.http import test_serving
+
+TESTS = {
+    name: test
+    for name, test in vars(test_serving).items()
+    if name.startswith("test_") and not inspect.signature(test).parameters
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_server_does_the_same_on_uvloop(name: str) -> None:
+    test: Callable[[], Coroutine[Any, Any, None]] = TESTS[name]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test())
