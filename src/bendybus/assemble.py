@@ -15,11 +15,13 @@ from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.forward import Forwarder
+from bendybus.broker.rate_limits import Rates
 from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
 from bendybus.http.app import create_app
 from bendybus.http.front import Front
+from bendybus.http.issuers import trusting
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
@@ -83,7 +85,14 @@ async def run_broker(
             await catalog.declare(settings.namespace.entities, now=clock.now())
             async with (
                 _sweeping(catalog, clock) as sweeping,
-                _serving(settings, stores, catalog, clock) as ports,
+                trusting(settings.namespace.token_issuer, clock) as bearer_tokens,
+                _serving(
+                    settings,
+                    stores,
+                    catalog,
+                    Authentication(catalog, clock, bearer_tokens, _rates(settings)),
+                    clock,
+                ) as ports,
             ):
                 # What is here now stays; the collector need not look at it again.
                 gc.freeze()
@@ -96,12 +105,19 @@ async def run_broker(
                     await sweeping
 
 
+def _rates(settings: Settings) -> Rates:
+    return Rates(settings.requests_per_second, settings.connection_requests_per_second)
+
+
 @asynccontextmanager
 async def _serving(
-    settings: Settings, stores: Sequence[Store], catalog: Catalog, clock: Clock
+    settings: Settings,
+    stores: Sequence[Store],
+    catalog: Catalog,
+    authentication: Authentication,
+    clock: Clock,
 ) -> AsyncIterator[RunningPorts]:
     """Listen for AMQP and HTTP."""
-    authentication = Authentication(catalog, clock)
     listener = await listen(
         settings.host,
         settings.amqp_port,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bendybus.model.access import AccessRule, Right
+from bendybus.model.access_rules import KEY_LENGTH_MIN, RULES_MAX
 from bendybus.model.errors import KeyRequired, SettingInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.model.transaction import TransactionLimits
@@ -25,7 +26,7 @@ STORES_MAX: Final = 256
 PORT_MAX: Final = 65_535
 TRANSACTION_MESSAGES_MAX: Final = 1000
 TRANSACTION_SECONDS_MAX: Final = 3600
-KEY_LENGTH_MIN: Final = 16
+REQUESTS_PER_SECOND_MAX: Final = 10_000_000
 KEY_FILE_BYTES_MAX: Final = 4096
 _TRANSACTIONS: Final = TransactionLimits()
 
@@ -43,6 +44,9 @@ class Settings:
     http_port: int = 5300
     transaction_messages: int = _TRANSACTIONS.messages_max
     transaction_seconds: int = _TRANSACTIONS.seconds_max
+    # None lets any number through.
+    requests_per_second: int | None = None
+    connection_requests_per_second: int | None = None
 
     @property
     def is_loopback(self) -> bool:
@@ -76,6 +80,8 @@ class Choices:
     key_file: Path | None = None
     transaction_messages: int | None = None
     transaction_seconds: int | None = None
+    requests_per_second: int | None = None
+    connection_requests_per_second: int | None = None
 
 
 def choices_from_environment(environment: Mapping[str, str]) -> Choices:
@@ -106,6 +112,8 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
         key_file=path("BENDYBUS_KEY_FILE"),
         transaction_messages=number("BENDYBUS_TRANSACTION_MESSAGES"),
         transaction_seconds=number("BENDYBUS_TRANSACTION_SECONDS"),
+        requests_per_second=number("BENDYBUS_REQUESTS_PER_SECOND"),
+        connection_requests_per_second=number("BENDYBUS_CONNECTION_REQUESTS_PER_SECOND"),
     )
 
 
@@ -118,9 +126,8 @@ def settle(sources: Sequence[Choices], namespace: Namespace) -> Settings:
     chosen = Choices()
     for source in sources:
         chosen = _fill_gaps(chosen, source)
-    key = _chosen_key(chosen)
-    rule = AccessRule(DEFAULT_RULE_NAME, key, frozenset({Right.MANAGE}))
-    settings = Settings(namespace=namespace, access_rules=(rule,), **_given(chosen))
+    rules = _access_rules(namespace, chosen)
+    settings = Settings(namespace=namespace, access_rules=rules, **_given(chosen))
     _check_bounds(settings)
     if settings.has_development_key and not settings.is_loopback:
         raise KeyRequired(
@@ -168,6 +175,26 @@ def _chosen_key(chosen: Choices) -> str:
     return DEVELOPMENT_KEY
 
 
+def _access_rules(namespace: Namespace, chosen: Choices) -> tuple[AccessRule, ...]:
+    """Return the rules of a namespace, first the one that can do everything from the start."""
+    others = tuple(rule for rule in namespace.access_rules if rule.name != DEFAULT_RULE_NAME)
+    if len(others) < len(namespace.access_rules):
+        if chosen.key is not None or chosen.key_file is not None:
+            raise SettingInvalid(
+                f"the key of {DEFAULT_RULE_NAME} is given twice, as a setting and in the"
+                " AuthorizationRules of the configuration file; give one of them"
+            )
+        root = next(rule for rule in namespace.access_rules if rule.name == DEFAULT_RULE_NAME)
+    else:
+        root = AccessRule(DEFAULT_RULE_NAME, _chosen_key(chosen), frozenset(Right))
+    if len(others) >= RULES_MAX:
+        raise SettingInvalid(
+            f"the namespace {namespace.name} has more than {RULES_MAX} authorization rules,"
+            f" {DEFAULT_RULE_NAME} among them"
+        )
+    return (root, *others)
+
+
 def _read_key(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -209,6 +236,12 @@ def _check_bounds(settings: Settings) -> None:
         1,
         TRANSACTION_SECONDS_MAX,
     )
+    for what, rate in (
+        ("a namespace", settings.requests_per_second),
+        ("a connection", settings.connection_requests_per_second),
+    ):
+        if rate is not None:
+            _check_bound(f"the requests per second of {what}", rate, 1, REQUESTS_PER_SECOND_MAX)
     if settings.amqp_port == settings.http_port != 0:
         raise SettingInvalid(f"AMQP and HTTP cannot share port {settings.amqp_port}")
 

@@ -97,7 +97,7 @@ async def test_a_store_goes_and_comes_back_and_repeating_is_harmless(
     ("headers", "text"),
     [
         ({}, "MissingToken"),
-        ({"Authorization": "Bearer x"}, "MalformedToken"),
+        ({"Authorization": "Bearer x"}, "InvalidToken"),
         (authorized(key="guess"), "InvalidSignature"),
         (authorized(resource="http://localhost/orders"), "InvalidAudience"),
         (authorized("Sender", "send-key"), "'Manage' claim(s) are required"),

@@ -256,7 +256,7 @@ def test_the_example_of_the_project_is_a_good_file() -> None:
             "did you mean MaxDeliveryCount?",
         ),
         (with_property("Partitioned", True), "Partitioned", "did you mean EnablePartitioning?"),
-        (with_property("Zzz", True), "Zzz", "unknown key; it may be AutoDeleteOnIdle, "),
+        (with_property("Zzz", True), "Zzz", "unknown key; it may be AuthorizationRules, "),
     ],
 )
 def test_a_wrong_property_is_refused_with_its_place_and_what_would_be_right(

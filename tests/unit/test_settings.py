@@ -25,7 +25,7 @@ def test_without_any_choice_the_defaults_are_the_emulators() -> None:
     assert (settings.stores, settings.data) == (16, Path("bendybus-data"))
     [rule] = settings.access_rules
     assert (rule.name, rule.keys) == ("RootManageSharedAccessKey", ("SAS_KEY_VALUE",))
-    assert rule.rights == {Right.MANAGE}
+    assert rule.rights == set(Right)
 
 
 def test_the_stronger_source_wins_setting_by_setting() -> None:

@@ -5,7 +5,7 @@ cannot fail more often than `FAILURES_PER_SECOND`; what is good is answered at o
 Only if very many of its failures wait is the rest refused unchecked.
 """
 
-import asyncio
+from asyncio import sleep
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -55,7 +55,7 @@ class FailedAttempts:
             return
         failures.waiting += 1
         try:
-            await asyncio.sleep(seconds)
+            await sleep(seconds)
         finally:
             failures.waiting -= 1
 

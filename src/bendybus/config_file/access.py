@@ -24,7 +24,7 @@ def _read_rule(value: Value) -> AccessRule:
     rule = AccessRule(
         section.need("KeyName").text(),
         _key(section.get("PrimaryKey")),
-        frozenset(_right(each) for each in section.need("Rights").items()),
+        read_rights(section.need("Rights")),
         _key(section.get("SecondaryKey")),
     )
     try:
@@ -41,6 +41,11 @@ def _key(value: Value | None) -> str | None:
         # The usual refusal would show what stands there.
         raise value.refuse("must be a text; put it in quotes")
     return value.text()
+
+
+def read_rights(value: Value) -> frozenset[Right]:
+    """Read a list of rights."""
+    return frozenset(_right(each) for each in value.items())
 
 
 def _right(value: Value) -> Right:

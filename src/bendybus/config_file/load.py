@@ -22,6 +22,8 @@ BROKER_KEYS: Final = (
     "KeyFile",
     "TransactionMessages",
     "TransactionSeconds",
+    "RequestsPerSecond",
+    "ConnectionRequestsPerSecond",
 )
 _PARSERS: Final = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
 
@@ -38,7 +40,7 @@ def load_config(path: Path) -> Config:
     """Read a file. Raises `ConfigInvalid`, naming the place and what would be right."""
     section = root_section(_parse(path))
     return Config(
-        namespace=read_namespace(section.get("UserConfig")),
+        namespace=read_namespace(section.get("UserConfig"), path.parent),
         choices=_read_broker(section.get("Broker"), path.parent),
     )
 
@@ -92,4 +94,6 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
         key_file=path("KeyFile"),
         transaction_messages=number("TransactionMessages"),
         transaction_seconds=number("TransactionSeconds"),
+        requests_per_second=number("RequestsPerSecond"),
+        connection_requests_per_second=number("ConnectionRequestsPerSecond"),
     )

@@ -9,8 +9,10 @@ Broker:                  ours: DataFolder, Stores, Host, AmqpPort, HttpPort, Key
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from bendybus.config_file.access import read_access_rules
 from bendybus.config_file.document import Node
 from bendybus.config_file.properties import (
     CORRELATION_KEYS,
@@ -22,6 +24,7 @@ from bendybus.config_file.properties import (
     make,
 )
 from bendybus.config_file.section import Section, Value, suggest
+from bendybus.config_file.token_issuer import read_token_issuer
 from bendybus.model.entity import (
     Queue,
     QueueProperties,
@@ -55,8 +58,8 @@ class _Forward:
     target: str
 
 
-def read_namespace(user_config: Value | None) -> Namespace:
-    """Read `UserConfig`; without one, the namespace is empty."""
+def read_namespace(user_config: Value | None, folder: Path) -> Namespace:
+    """Read `UserConfig`; without one, the namespace is empty. Paths count from the folder."""
     if user_config is None:
         return Namespace()
     section = user_config.section(("Namespaces", "Logging"))
@@ -66,12 +69,12 @@ def read_namespace(user_config: Value | None) -> Namespace:
         raise section.need("Namespaces").refuse(
             f"must have exactly one namespace, not {len(namespaces)}"
         )
-    return _read_one(namespaces[0])
+    return _read_one(namespaces[0], folder)
 
 
-def _read_one(value: Value) -> Namespace:
-    section = value.section(("Name", "Queues", "Topics"))
-    name = section.get("Name")
+def _read_one(value: Value, folder: Path) -> Namespace:
+    section = value.section(("Name", "Queues", "Topics", "AuthorizationRules", "TokenIssuer"))
+    name, rules, issuer = map(section.get, ("Name", "AuthorizationRules", "TokenIssuer"))
     queue_values, topic_values = list(section.items("Queues")), list(section.items("Topics"))
     queues = tuple(_read_queue(each) for each in queue_values)
     topics = tuple(_read_topic(each) for each in topic_values)
@@ -81,7 +84,13 @@ def _read_one(value: Value) -> Namespace:
     return checked(
         section,
         _NAME,
-        lambda: Namespace(DEFAULT_NAMESPACE_NAME if name is None else name.text(), queues, topics),
+        lambda: Namespace(
+            DEFAULT_NAMESPACE_NAME if name is None else name.text(),
+            queues,
+            topics,
+            () if rules is None else read_access_rules(rules),
+            None if issuer is None else read_token_issuer(issuer, folder),
+        ),
     )
 
 

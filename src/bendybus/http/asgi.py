@@ -76,6 +76,6 @@ def _scope(request: Request) -> Message:
             (name.lower().encode("latin-1"), value.encode("latin-1"))
             for name, value in head.headers
         ],
-        "client": (request.client.address, 0),
+        "client": (request.client.address, request.client.port),
         "server": (host or head.host, int(port) if port.isdecimal() else None),
     }

@@ -1,4 +1,6 @@
-"""Who calls, by the token in the Authorization header."""
+"""Who calls, by the token in the Authorization header, and whether that is allowed."""
+
+from typing import Final
 
 from starlette.requests import Request
 
@@ -7,9 +9,11 @@ from bendybus.model.access import Claims
 from bendybus.model.actions import RIGHTS_NEEDED, Action
 from bendybus.model.errors import AuthenticationFailed
 
+_BEARER: Final = "bearer "
+
 
 class Authorization:
-    """Lets requests through that a token allows."""
+    """Lets requests through that a token allows, as many as the namespace takes."""
 
     def __init__(self, authentication: Authentication) -> None:
         self._authentication = authentication
@@ -17,21 +21,42 @@ class Authorization:
     async def require(
         self, request: Request, action: Action, *, entity: str | None = None
     ) -> Claims:
-        """Return who calls. Raises `AuthenticationFailed`, or `Unauthorized` without the right.
+        """Return who calls; see `require_token`."""
+        client = request.client
+        return await self.require_token(
+            request.headers.get("authorization"),
+            action,
+            path=request.url.path,
+            entity=entity,
+            client=("", 0) if client is None else (client.host, client.port),
+        )
+
+    async def require_token(
+        self,
+        header: str | None,
+        action: Action,
+        *,
+        path: str,
+        entity: str | None,
+        client: tuple[str, int],
+    ) -> Claims:
+        """Return who calls, by the value of the header.
 
         `entity` is the queue or topic that the request is about, by name; without one, keys of
-        single entities open nothing.
+        single entities open nothing. `client` is the address and the port at its end. Raises
+        `AuthenticationFailed`, `Unauthorized` without the right, and `Throttled`.
         """
-        token = request.headers.get("authorization")
-        if not token:
+        if not header:
             raise AuthenticationFailed(
                 "MissingToken: The request has no Authorization header. Sign it with a key of the"
-                " namespace"
+                " namespace or the entity"
             )
-        path = request.url.path
-        client = request.client
+        token = header
+        if header[: len(_BEARER)].lower() == _BEARER:
+            token = header[len(_BEARER) :].strip()
         claims = await self._authentication.claims(
-            token, resource=path, entity=entity, address="" if client is None else client.host
+            token, resource=path, entity=entity, address=client[0]
         )
         claims.require(RIGHTS_NEEDED[action], path, entity)
+        self._authentication.rate_limits.check(client)
         return claims

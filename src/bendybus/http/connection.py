@@ -62,6 +62,12 @@ class HttpConnection(asyncio.Protocol):
         return str(peer[0]) if isinstance(peer, tuple) else ""
 
     @property
+    def port(self) -> int:
+        """The port at the client's end, which tells its connections apart."""
+        peer = self._transport.get_extra_info("peername")
+        return int(peer[1]) if isinstance(peer, tuple) else 0
+
+    @property
     def is_secure(self) -> bool:
         """Whether it came through TLS."""
         return self._transport.get_extra_info("sslcontext") is not None

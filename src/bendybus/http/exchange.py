@@ -25,6 +25,11 @@ class Client(Protocol):
         ...
 
     @property
+    def port(self) -> int:
+        """The port at the client's end, which tells its connections apart."""
+        ...
+
+    @property
     def is_secure(self) -> bool:
         """Whether it came through TLS."""
         ...

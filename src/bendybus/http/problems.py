@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from starlette.responses import Response
 
-from bendybus.model.errors import BusError
+from bendybus.model.errors import BusError, Throttled
 
 CONTENT_TYPE: Final = "application/xml; charset=utf-8"
 RETRY_AFTER_SECONDS: Final = 4
@@ -53,6 +53,7 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     "transaction-timed-out": Problem(408, 40800),
     "transaction-rolled-back": Problem(409, 40900),
     "server-busy": Problem(503, 50004),
+    "throttled": Problem(429, 50004),
     "operation-timeout": Problem(408, 40800),
     "store-unavailable": Problem(503, 50004),
     "store-failed": Problem(503, 50004),
@@ -67,7 +68,9 @@ def problem_response(error: BusError, *, resource: str, now: datetime) -> Respon
     headers = {"x-bendybus-error": error.code}
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "SharedAccessSignature"
-    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if isinstance(error, Throttled):
+        headers["Retry-After"] = str(error.retry_after_seconds)
+    elif problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return error_response(problem, error.message, resource=resource, now=now, headers=headers)
 

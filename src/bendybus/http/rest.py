@@ -11,16 +11,16 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.receive import ReceiveMode, check_has_messages
 from bendybus.broker.send import check_takes_messages
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.http.authorization import Authorization
 from bendybus.http.exchange import Admission, Answer, Request
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest_path import RestPath, Subject, parse_rest_path
 from bendybus.http.rest_receive import receive_next
 from bendybus.http.rest_send import BATCH_BODY_FACTOR, MESSAGE_BYTES_MAX, RestSend, is_batch
 from bendybus.http.rest_settle import settle_locked
-from bendybus.model.actions import RIGHTS_NEEDED, Action
+from bendybus.model.actions import Action
 from bendybus.model.errors import (
     ArgumentInvalid,
-    AuthenticationFailed,
     EntityNotFound,
     InvalidOperation,
 )
@@ -37,7 +37,7 @@ class Rest:
 
     def __init__(self, catalog: Catalog, authentication: Authentication, clock: Clock) -> None:
         self._catalog = catalog
-        self._authentication = authentication
+        self._authorization = Authorization(authentication)
         self._clock = clock
         self._send = RestSend(clock)
 
@@ -81,18 +81,13 @@ class Rest:
                 return await settle_locked(sub_queue, method, path.lock_token, self._clock)
 
     async def _authorize(self, path: RestPath, request: Request) -> None:
-        token = request.head.fields.get("authorization")
-        if not token:
-            raise AuthenticationFailed(
-                "MissingToken: The request has no Authorization header. Sign it with a key of the"
-                " namespace or the entity"
-            )
-        entity = path.address.path
-        claims = await self._authentication.claims(
-            token, resource=path.resource, entity=entity, address=request.client.address
+        await self._authorization.require_token(
+            request.head.fields.get("authorization"),
+            _action(path.subject, request.head.method),
+            path=path.resource,
+            entity=path.address.path,
+            client=(request.client.address, request.client.port),
         )
-        action = _action(path.subject, request.head.method)
-        claims.require(RIGHTS_NEEDED[action], path.resource, entity)
 
     def _queue(self, path: RestPath) -> ServedQueue:
         address = path.address

@@ -9,6 +9,7 @@ Two families, because two audiences read them:
 Codes are part of the interface: docs/errors.md lists all of them, and a test keeps it so.
 """
 
+import math
 from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
@@ -178,6 +179,22 @@ class ServerBusy(BusError):
 
     code = "server-busy"
     is_retryable = True
+
+
+class Throttled(ServerBusy):
+    """More requests came in a second than are let through."""
+
+    code = "throttled"
+
+    def __init__(self, message: str, retry_after_seconds: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+    @classmethod
+    def for_seconds(cls, seconds: float) -> "Throttled":
+        """Make the refusal that says when to come back."""
+        whole = max(1, math.ceil(seconds))
+        return cls(f"Too many requests in a second; try again in {whole} seconds.", whole)
 
 
 class OperationTimeout(BusError):

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from bendybus.model.access import AccessRule
+from bendybus.model.access_rules import check_access_rules
 from bendybus.model.entity import Queue, Topic, name_key
 from bendybus.model.errors import ArgumentInvalid, QuotaExceeded
 from bendybus.model.limits import check_short_name
+from bendybus.model.token_issuer import TokenIssuer
 
 ENTITIES_MAX: Final = 10_000
 PARTITIONED_ENTITIES_MAX: Final = 100
@@ -21,9 +24,14 @@ class Namespace:
     name: str = DEFAULT_NAMESPACE_NAME
     queues: tuple[Queue, ...] = ()
     topics: tuple[Topic, ...] = ()
+    # Whose keys open every entity, beside the key that the broker is started with.
+    access_rules: tuple[AccessRule, ...] = ()
+    # Whose bearer tokens open it, if anybody's do.
+    token_issuer: TokenIssuer | None = None
 
     def __post_init__(self) -> None:
         check_short_name(self.name)
+        check_access_rules(self.access_rules)
         entities = self.entities
         _check_distinct(entity.name for entity in entities)
         partitioned = sum(entity.properties.enable_partitioning for entity in entities)

@@ -13,6 +13,7 @@ from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.open_transactions import OpenTransactions
+from bendybus.broker.rate_limits import ConnectionRate
 from bendybus.broker.receive import (
     ReceiveMode,
     Receiver,
@@ -29,6 +30,7 @@ from bendybus.model.addresses import Address, parse_address
 from bendybus.model.errors import (
     ArgumentInvalid,
     BusError,
+    Throttled,
     Unauthorized,
 )
 from bendybus.server.coordinator_link import CoordinatorLink
@@ -68,8 +70,15 @@ class Nodes:
     token_node: TokenNode
     links: MutableMapping[AmqpLink, LinkHandler]
     transactions: OpenTransactions
+    # What bounds the connection's requests, if anything does.
+    rate: ConnectionRate | None
     # The entities that the link being attached was found to lead to.
     found: list[ServedQueue] = field(default_factory=list)
+
+    def count_request(self) -> None:
+        """Raise `Throttled` if the connection asks too much."""
+        if self.rate is not None:
+            self.rate.check(1)
 
     def moment(self) -> datetime:
         """Return the present as tokens count it."""
@@ -80,6 +89,7 @@ def attach_link(event: AttachReceived, nodes: Nodes) -> LinkHandler | None:
     """Answer an Attach. Returns what serves the link, or None if it was refused."""
     link = event.link
     try:
+        nodes.count_request()
         if link.role is LinkRole.RECEIVER:
             return _attach_sender(event, nodes)
         return _attach_receiver(event, nodes)
@@ -104,12 +114,16 @@ def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     destination = (event.attach.properties or {}).get(DESTINATION)
     if destination is None:
         _accept_sender(link, queue)
-        return IncomingLink(nodes.outlet, link, queue, nodes.clock, access, nodes.transactions)
+        sender = IncomingLink(nodes.outlet, link, queue, nodes.clock, access, nodes.transactions)
+        sender.rate = nodes.rate
+        return sender
     final = parse_address(destination)
     to = _open_for_send(final, nodes)
     _accept_sender(link, to)
     access = Access(RIGHTS_NEEDED[Action.SEND], final, via=address)
-    return ViaLink(nodes.outlet, link, to, nodes.clock, access, nodes.transactions, queue)
+    via = ViaLink(nodes.outlet, link, to, nodes.clock, access, nodes.transactions, queue)
+    via.rate = nodes.rate
+    return via
 
 
 def _open_for_send(address: Address, nodes: Nodes) -> ServedQueue:
@@ -225,7 +239,8 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
             right = right_for_operation(request.text("operation") or "")
             try:
                 nodes.grants.require(right, address, nodes.moment())
-            except Unauthorized as error:
+                nodes.count_request()
+            except (Unauthorized, Throttled) as error:
                 return node.refusal(error)
             return await node.answer(request)
 

@@ -78,6 +78,7 @@ class ClientConnection(asyncio.Protocol):
         self._amqp = AmqpConnection(service.settings)
         self._grants = Grants()
         self._transactions = OpenTransactions(service.transaction_limits, service.clock)
+        self._rate = service.authentication.rate_limits.new_connection()
         self._links: dict[AmqpLink, LinkHandler] = {}
         # The entities that links lead to, so that those know whether they are used.
         self._used: dict[AmqpLink, list[ServedQueue]] = {}
@@ -264,6 +265,7 @@ class ClientConnection(asyncio.Protocol):
             self.token_node,
             self._links,
             self._transactions,
+            self._rate,
         )
         handler = attach_link(event, nodes)
         if handler is not None:

@@ -10,11 +10,12 @@ from bendybus.amqp.outcomes import TransactionalState
 from bendybus.amqp.session import AmqpLink
 from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
+from bendybus.broker.rate_limits import ConnectionRate
 from bendybus.broker.send import check_one_key, check_session_ids, group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import SentVia
 from bendybus.content.incoming_message import BATCH_FORMAT, read_batch, read_message
-from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet
+from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet, Throttled
 from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
 from bendybus.server.outlet import Outlet
@@ -55,6 +56,8 @@ class IncomingLink:
         self._clock = clock
         self._transactions = transactions
         self._is_id_wanted = queue.duplicate_window_ms is not None
+        # What bounds how many messages come in a second, if anything does.
+        self.rate: ConnectionRate | None = None
         self._lane: list[TransferReceived] = []
         # Deliveries that have joined a transaction and are to be answered, by its id.
         self._joined: dict[bytes, list[int]] = {}
@@ -96,9 +99,23 @@ class IncomingLink:
         if not self._lane or self._storing >= self._storing_max:
             return
         events, self._lane = self._lane, []
+        if self.rate is not None and not self._let_through(events, self.rate):
+            return
         self._storing += 1
         self._unanswered += len(events)
         self._outlet.spawn(self._store(events))
+
+    def _let_through(self, events: list[TransferReceived], rate: ConnectionRate) -> bool:
+        """Refuse what came together if it is too much for now."""
+        try:
+            rate.check(len(events))
+        except Throttled as error:
+            self._outlet.note_stored(sum([len(event.payload) for event in events]))
+            self.refuse([event.delivery_id for event in events if not event.settled], error)
+            self.regrant()
+            self._outlet.flush_soon()
+            return False
+        return True
 
     async def _store(self, events: list[TransferReceived]) -> None:
         try:

@@ -51,6 +51,7 @@ CONDITIONS: Final[dict[str, Answer]] = {
     "transaction-timed-out": Answer("amqp:transaction:timeout", 408),
     "transaction-rolled-back": Answer("amqp:transaction:rollback", 409),
     "server-busy": Answer("com.microsoft:server-busy", 503),
+    "throttled": Answer("com.microsoft:server-busy", 503),
     "operation-timeout": Answer("com.microsoft:timeout", 408),
     "store-unavailable": Answer("com.microsoft:server-busy", 503),
     "store-failed": Answer("amqp:internal-error", 500),

@@ -40,7 +40,7 @@ def test_refusals_of_refusals_are_found_too() -> None:
 
 
 def test_what_is_retryable_answers_over_http_with_a_status_that_clients_retry() -> None:
-    retried = {408, 500, 503}
+    retried = {408, 429, 500, 503}
     assert {PROBLEMS[each.code].status for each in REFUSALS if each.is_retryable} <= retried
 
 
