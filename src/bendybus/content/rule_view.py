@@ -17,7 +17,14 @@ from bendybus.amqp.sections import (
     encode_section,
     find_sections,
 )
-from bendybus.amqp.values import AmqpCodecError, DecodeError, Symbol
+from bendybus.amqp.values import (
+    AmqpCodecError,
+    DecodeError,
+    Described,
+    Long,
+    Symbol,
+    Timestamp,
+)
 from bendybus.content.incoming_message import PROPERTIES_BYTES_MAX, text_of_id
 from bendybus.content.outgoing_message import properties_of_marks
 from bendybus.content.stored_content import decode_head, join_content, split_content
@@ -26,6 +33,7 @@ from bendybus.model.message import Message, MessageState
 from bendybus.model.message_view import fold_names
 from bendybus.model.rule_actions import Changes
 from bendybus.model.sql_values import FilterFailed
+from bendybus.model.time_values import Moment, Span
 
 # Where the properties that rules can see are in the section of that name.
 _FIELDS: Final = {
@@ -42,6 +50,10 @@ _FIELDS_COUNT: Final = 13
 _IDS: Final = frozenset({"MessageId", "CorrelationId"})
 _VIA_KEY: Final = Symbol("x-opt-via-partition-key")
 _ANNOTATIONS: Final = {"PartitionKey": Symbol("x-opt-partition-key"), "ViaPartitionKey": _VIA_KEY}
+
+# How .NET's duration is sent.
+_TIME_SPAN: Final = Symbol("com.microsoft:timespan")
+_TICKS_PER_MILLISECOND: Final = 10_000
 
 # Marks that are among the properties of a copy, where an action may have changed them.
 _WRITTEN_DOWN: Final[dict[str, Any]] = {
@@ -163,7 +175,8 @@ def _changed(message: Message, changes: Changes) -> Message:
         else:
             fields[_FIELDS[name]] = value
     properties |= _marked(message)
-    encoded = encode_section(SectionCode.APPLICATION_PROPERTIES, changes.merged_user(properties))
+    changed = {name: wire_value(each) for name, each in changes.merged_user(properties).items()}
+    encoded = encode_section(SectionCode.APPLICATION_PROPERTIES, changed)
     if len(encoded) > PROPERTIES_BYTES_MAX:
         raise FilterFailed(
             f"the changed application properties would have more than {PROPERTIES_BYTES_MAX} bytes"
@@ -180,6 +193,15 @@ def _changed(message: Message, changes: Changes) -> Message:
         message.scheduled_at,
         marks=message.marks and replace(message.marks, **_WRITTEN_DOWN),
     )
+
+
+def wire_value(value: object) -> object:
+    """Return a value of a rule in the type that it has on the wire."""
+    if isinstance(value, Moment):
+        return Timestamp(value)
+    if isinstance(value, Span):
+        return Described(_TIME_SPAN, Long(value * _TICKS_PER_MILLISECOND))
+    return value
 
 
 def _marked(message: Message) -> dict[str, object]:

@@ -68,6 +68,10 @@ class QueueProperties:
     max_message_size_kilobytes: int = 256
     auto_delete_on_idle: timedelta | None = None
     authorization_rules: tuple[AccessRule, ...] = ()
+    # Kept for clients that set and compare them. Batches are always made here, and nothing is
+    # acknowledged from memory, so neither changes what happens.
+    enable_batched_operations: bool = True
+    enable_express: bool = False
 
     def __post_init__(self) -> None:
         _check_kept_messages(self)
@@ -98,6 +102,10 @@ class TopicProperties:
     max_message_size_kilobytes: int = 256
     auto_delete_on_idle: timedelta | None = None
     authorization_rules: tuple[AccessRule, ...] = ()
+    # Kept for clients that set and compare them. Batches are always made here, and nothing is
+    # acknowledged from memory, so neither changes what happens.
+    enable_batched_operations: bool = True
+    enable_express: bool = False
 
     def __post_init__(self) -> None:
         _check_kept_messages(self)
@@ -128,6 +136,7 @@ class SubscriptionProperties:
     status: EntityStatus = EntityStatus.ACTIVE
     user_metadata: str | None = None
     auto_delete_on_idle: timedelta | None = None
+    enable_batched_operations: bool = True
 
     def __post_init__(self) -> None:
         _check_common(self)
@@ -245,6 +254,10 @@ def _check_kept_messages(properties: QueueProperties | TopicProperties) -> None:
         limits.DUPLICATE_WINDOW_MAX,
         argument="duplicate_detection_history_time_window",
     )
+    if properties.enable_express and properties.requires_duplicate_detection:
+        raise ArgumentInvalid(
+            "an express entity cannot have duplicate detection", argument="enable_express"
+        )
     limits.check_number(
         properties.max_message_size_kilobytes,
         limits.MESSAGE_KILOBYTES_MIN,

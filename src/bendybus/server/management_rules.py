@@ -9,6 +9,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.rules import add_rule, remove_rule
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.served_topic import ServedSubscription
+from bendybus.content.rule_view import wire_value
 from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange, InvalidOperation
 from bendybus.model.ids import SubQueue
 from bendybus.model.rule import (
@@ -153,6 +154,7 @@ def _described_filter(described: Filter) -> Described:
             values: list[object] = [
                 getattr(described, field) for field in _CORRELATION_KEYS.values()
             ]
-            return Described(_CORRELATION_FILTER, [*values, dict(described.properties)])
+            properties = {name: wire_value(each) for name, each in described.properties.items()}
+            return Described(_CORRELATION_FILTER, [*values, properties])
         case _:
             assert_never(described)

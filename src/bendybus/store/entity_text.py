@@ -28,6 +28,7 @@ from bendybus.model.rule import (
     SqlFilter,
     TrueFilter,
 )
+from bendybus.model.time_values import Moment, Span
 
 Properties = QueueProperties | TopicProperties | SubscriptionProperties
 
@@ -159,6 +160,10 @@ def _plain_value(value: PropertyValue) -> object:
             return {"binary": base64.b64encode(value).decode("ascii")}
         case UUID():
             return {"uuid": str(value)}
+        case Moment():
+            return {"moment": value.text}
+        case Span():
+            return {"span": value.text}
         case str() | int() | float():
             return value
         case _:
@@ -171,6 +176,10 @@ def _value(plain: object) -> PropertyValue:
             return base64.b64decode(text)
         case {"uuid": str(text)}:
             return UUID(text)
+        case {"moment": str(text)}:
+            return Moment.from_text(text)
+        case {"span": str(text)}:
+            return Span.from_text(text)
         case str() | int() | float():
             return plain
         case _:
