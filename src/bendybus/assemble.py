@@ -20,8 +20,10 @@ from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
 from bendybus.http.app import create_app
+from bendybus.http.authorization import Authorization
 from bendybus.http.front import Front
 from bendybus.http.issuers import trusting
+from bendybus.http.management import management_routes
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
@@ -135,6 +137,7 @@ async def _serving(
             drills=StoreDrills(stores),
             is_started=lambda: True,
             now=lambda: datetime.now(UTC),
+            routes=management_routes(catalog, Authorization(authentication), clock),
         )
         rest = Rest(catalog, authentication, clock)
         front = Front(settings.namespace.name, rest, app, lambda: datetime.now(UTC))

@@ -30,6 +30,7 @@ class ClientRun:
         *,
         environment: Mapping[str, str],
         connection_string: str,
+        management_url: str,
         log: Path,
     ) -> None:
         self._log = log
@@ -40,6 +41,7 @@ class ClientRun:
         order = {
             "version": cases[0].client_version,
             "connectionString": connection_string,
+            "managementUrl": management_url,
             "cases": [
                 {"scenario": case.scenario, "queue": case.queue, "kind": case.kind}
                 for case in cases

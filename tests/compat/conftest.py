@@ -76,6 +76,7 @@ def _start_client(
         cases,
         environment={"PYTHONPATH": python_path, "BENDYBUS_COMPAT_PYTHON": sys.executable},
         connection_string=broker.connection_string(),
+        management_url=broker.management_url,
         log=broker.folder / "client.log",
     )
     stack.callback(run.close)

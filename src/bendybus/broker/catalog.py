@@ -225,7 +225,8 @@ class Catalog:
         return [
             record
             for number, record in sorted(self._records.items())
-            if number in changed or (record.topic is not None and record.topic.number in changed)
+            if not record.is_removed
+            and (number in changed or (record.topic and record.topic.number in changed))
         ]
 
     def change(self, record: EntityRecord) -> None:

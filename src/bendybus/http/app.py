@@ -1,13 +1,14 @@
 """The HTTP side of the broker as one ASGI application."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from bendybus.broker.authenticate import Authentication
 from bendybus.http.authorization import Authorization
@@ -27,8 +28,12 @@ def create_app(
     drills: StoreDrills,
     is_started: Callable[[], bool],
     now: Callable[[], datetime],
+    routes: Sequence[Route] = (),
 ) -> Starlette:
-    """Build the application. `is_started` is asked at each `/health`."""
+    """Build the application. `is_started` is asked at each `/health`.
+
+    `routes` are asked after all others.
+    """
 
     # Handlers are async because Starlette would run plain functions in threads.
     async def refused(request: Request, error: Exception) -> Response:
@@ -58,6 +63,7 @@ def create_app(
             *health_routes(is_started, drills),
             *openapi_routes(),
             *store_routes(drills, Authorization(authentication)),
+            *routes,
         ],
         exception_handlers={BusError: refused, HTTPException: not_routed, Exception: failed},
     )

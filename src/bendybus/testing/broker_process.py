@@ -50,6 +50,11 @@ class BrokerProcess:
             f"SharedAccessKey={key};UseDevelopmentEmulator=true;"
         )
 
+    @property
+    def management_url(self) -> str:
+        """Where its management API is."""
+        return f"http://localhost:{self.http_port}"
+
     def start(self) -> None:
         """Start, and return once clients can connect.
 

@@ -4,6 +4,7 @@
 import { readFile } from "node:fs/promises";
 import { inspect } from "node:util";
 import { Bus } from "./scenario.js";
+import * as administration from "./administration.js";
 import * as forwarding from "./forwarding.js";
 import * as receiving from "./receiving.js";
 import * as refusals from "./refusals.js";
@@ -18,6 +19,7 @@ const SIDE_BY_SIDE = 8;
 // Brokers cost more than clients: of scenarios that start their own, few run at a time.
 const OWN_BROKERS_MAX = 2;
 const SCENARIOS = {
+  ...administration,
   ...forwarding,
   ...receiving,
   ...refusals,
@@ -38,8 +40,9 @@ async function assertListIsComplete() {
   }
 }
 
-async function runCase({ scenario, queue, kind }, connectionString) {
+async function runCase({ scenario, queue, kind }, connectionString, managementUrl) {
   const bus = new Bus(connectionString, queue);
+  bus.managementUrl = managementUrl;
   bus.isPartitioned = kind === "partitioned";
   let error = null;
   try {
@@ -58,11 +61,12 @@ async function assertVersion(expected) {
 }
 
 async function main() {
-  const { version, cases, connectionString } = JSON.parse(process.env.BENDYBUS_COMPAT_ORDER);
+  const order = JSON.parse(process.env.BENDYBUS_COMPAT_ORDER);
+  const { version, cases, connectionString, managementUrl } = order;
   await assertVersion(version);
   await assertListIsComplete();
   const work = async (waiting) => {
-    while (waiting.length > 0) await runCase(waiting.shift(), connectionString);
+    while (waiting.length > 0) await runCase(waiting.shift(), connectionString, managementUrl);
   };
   const many = cases.filter(({ scenario }) => !(scenario in restarting));
   const few = cases.filter(({ scenario }) => scenario in restarting);

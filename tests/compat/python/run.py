@@ -40,12 +40,12 @@ def main() -> None:
     with ThreadPoolExecutor(SIDE_BY_SIDE) as many, ThreadPoolExecutor(OWN_BROKERS_MAX) as few:
         for case in order["cases"]:
             pool = few if SCENARIOS[case["scenario"]].has_own_broker else many
-            pool.submit(_run, case, order["connectionString"])
+            pool.submit(_run, case, order["connectionString"], order["managementUrl"])
 
 
-def _run(case: dict[str, Any], connection_string: str) -> None:
+def _run(case: dict[str, Any], connection_string: str, management_url: str) -> None:
     try:
-        with _bus(case, connection_string) as bus:
+        with _bus(case, connection_string, management_url) as bus:
             outcome = SCENARIOS[case["scenario"]].run(bus)
             if inspect.isawaitable(outcome):
                 asyncio.run(_finish(outcome))
@@ -58,21 +58,20 @@ def _run(case: dict[str, Any], connection_string: str) -> None:
 
 
 @contextmanager
-def _bus(case: dict[str, Any], connection_string: str) -> Iterator[Bus]:
+def _bus(case: dict[str, Any], connection_string: str, management_url: str) -> Iterator[Bus]:
     declared = SCENARIOS[case["scenario"]]
     queue, is_partitioned = case["queue"], case["kind"] == PARTITIONED
     if not declared.has_own_broker:
-        with Bus(connection_string, queue, is_partitioned) as bus:
+        with Bus(connection_string, management_url, queue, is_partitioned) as bus:
             yield bus
         return
     with tempfile.TemporaryDirectory() as folder:
         queues = [declaration(queue, case["kind"], declared.properties)]
         config = write_queues(Path(folder) / "namespace.json", queues)
-        with (
-            broker_process(config) as broker,
-            Bus(broker.connection_string(), queue, is_partitioned, broker) as bus,
-        ):
-            yield bus
+        with broker_process(config) as broker:
+            places = (broker.connection_string(), broker.management_url)
+            with Bus(*places, queue, is_partitioned, broker) as bus:
+                yield bus
 
 
 async def _finish(outcome: Awaitable[None]) -> None:

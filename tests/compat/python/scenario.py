@@ -34,12 +34,13 @@ Client = TypeVar("Client", bound=Callable[..., object])
 
 @dataclass(slots=True)
 class Bus:
-    """The broker as a scenario sees it: a connection string and one queue.
+    """The broker as a scenario sees it: where it is, and one queue.
 
     `broker` is there for scenarios that have a broker to themselves and may stop it.
     """
 
     connection_string: str
+    management_url: str
     queue: str
     is_partitioned: bool
     broker: BrokerProcess | None = None

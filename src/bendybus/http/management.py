@@ -1,0 +1,177 @@
+"""The management API: entities over HTTP, as ATOM entries (R7)."""
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bendybus.atom.entries import Entry
+from bendybus.atom.namespaces import NamespaceInfo
+from bendybus.atom.properties import Kind
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
+from bendybus.broker.create import create
+from bendybus.broker.delete import delete
+from bendybus.broker.describe import describe, describe_all
+from bendybus.broker.rules import add_rule, find_rule, remove_rule, update_rule
+from bendybus.broker.served_topic import ServedSubscription
+from bendybus.broker.update import update
+from bendybus.http.api_version import ApiVersion, version_of
+from bendybus.http.authorization import Authorization
+from bendybus.http.described import Answers, etag_of, moment
+from bendybus.http.entity_path import EntityPath, read_path
+from bendybus.http.paging import page_of
+from bendybus.http.requested import (
+    changed_entity,
+    naming_element,
+    new_entity,
+    read_body,
+    requested_rule,
+)
+from bendybus.model.actions import Action
+from bendybus.model.entity import Queue, Topic, name_key, subscription_path
+from bendybus.model.errors import ArgumentInvalid, EntityNotFound
+
+_LISTED = {Kind.QUEUE: Queue, Kind.TOPIC: Topic}
+
+
+def management_routes(catalog: Catalog, authorization: Authorization, clock: Clock) -> list[Route]:
+    """Return the one route, which takes all paths that no other has taken."""
+    management = Management(catalog, authorization, clock)
+    return [Route("/{path:path}", management.answer, methods=["GET", "PUT", "DELETE"])]
+
+
+class Management:
+    """Answers requests about the entities of one namespace."""
+
+    def __init__(self, catalog: Catalog, authorization: Authorization, clock: Clock) -> None:
+        self._catalog = catalog
+        self._authorization = authorization
+        self._clock = clock
+        self._started_at = clock.now()
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request."""
+        path = read_path(request.scope["raw_path"])
+        await self._authorization.require(request, Action.MANAGE_ENTITY, entity=path.entity)
+        version = version_of(request)
+        answers = Answers(request, path, version, self._catalog)
+        match request.method:
+            case "PUT":
+                return await self._put(request, path, version, answers)
+            case "DELETE":
+                return await self._delete(path)
+            case _ if path.is_list:
+                return await self._list(request, path, answers)
+            case _:
+                return await self._get(path, answers)
+
+    async def _get(self, path: EntityPath, answers: Answers) -> Response:
+        if path.kind is Kind.NAMESPACE:
+            return answers.namespace(self._namespace_info())
+        if path.rule is not None:
+            subscription = self._subscription(path)
+            rule = find_rule(self._catalog, subscription, path.rule)
+            return answers.rule(rule, self._catalog.record(subscription.name))
+        return answers.entity(await describe(self._catalog, self._name(path)))
+
+    async def _list(self, request: Request, path: EntityPath, answers: Answers) -> Response:
+        page = page_of(request)
+        if path.kind is Kind.RULE:
+            subscription = self._subscription(path)
+            rules = sorted(subscription.subscription.rules, key=lambda rule: name_key(rule.name))
+            part = page.cut(lambda skip, top: rules[skip : skip + top])
+            return answers.rules(part, self._catalog.record(subscription.name), page)
+        if path.kind is Kind.SUBSCRIPTION:
+            topic = path.entity or ""
+            records = page.cut(
+                lambda skip, top: self._catalog.subscriptions_of(topic, skip=skip, top=top)
+            )
+        else:
+            assert path.kind is not None, "a list says what it lists"
+            kind = _LISTED[path.kind]
+            records = page.cut(lambda skip, top: self._catalog.listed(kind, skip=skip, top=top))
+        assert path.kind is not None
+        return answers.entities(await describe_all(self._catalog, records), path.kind, page)
+
+    async def _put(
+        self, request: Request, path: EntityPath, version: ApiVersion, answers: Answers
+    ) -> Response:
+        if path.is_list or path.kind is Kind.NAMESPACE:
+            raise HTTPException(405, headers={"Allow": "GET"})
+        match = request.headers.get("if-match")
+        try:
+            entry = read_body(await request.body(), path)
+            if path.rule is not None:
+                return await self._put_rule(entry, path, match, answers)
+            if match is None:
+                entity = new_entity(entry, path, version)
+                record = await create(
+                    self._catalog, entity, topic=path.entity, now=self._clock.now()
+                )
+            else:
+                before = self._catalog.record(self._name(path))
+                _check_match(match, etag_of(before))
+                record = await update(
+                    self._catalog,
+                    changed_entity(entry, before.entity, version),
+                    topic=path.entity,
+                    now=self._clock.now(),
+                )
+        except ArgumentInvalid as error:
+            raise naming_element(error) from None
+        [description] = await describe_all(self._catalog, [record])
+        return answers.entity(description, status=201 if match is None else 200)
+
+    async def _put_rule(
+        self, entry: Entry, path: EntityPath, match: str | None, answers: Answers
+    ) -> Response:
+        subscription = self._subscription(path)
+        rule = requested_rule(entry, path)
+        now = self._clock.now()
+        if match is None:
+            await add_rule(self._catalog, subscription, rule, now=now)
+        else:
+            _check_match(match, etag_of(self._catalog.record(subscription.name)))
+            await update_rule(self._catalog, subscription, rule, now=now)
+        written = find_rule(self._catalog, subscription, rule.name)
+        record = self._catalog.record(subscription.name)
+        return answers.rule(written, record, status=201 if match is None else 200)
+
+    async def _delete(self, path: EntityPath) -> Response:
+        if path.is_list or path.kind is Kind.NAMESPACE:
+            raise HTTPException(405, headers={"Allow": "GET"})
+        try:
+            if path.rule is not None:
+                subscription = self._subscription(path)
+                await remove_rule(self._catalog, subscription, path.rule, now=self._clock.now())
+            else:
+                await delete(self._catalog, self._name(path))
+        except EntityNotFound:
+            raise EntityNotFound("No service is hosted at the specified address.") from None
+        return Response(status_code=200)
+
+    def _namespace_info(self) -> NamespaceInfo:
+        """Describe the namespace; it is as old as the oldest that it has."""
+        records = self._catalog.records.values()
+        times = [at for each in records for at in (each.created_at, each.updated_at) if at]
+        return NamespaceInfo(
+            name=self._catalog.namespace,
+            created_at=moment(min(times, default=self._started_at)),
+            modified_at=moment(max(times, default=self._started_at)),
+        )
+
+    def _subscription(self, path: EntityPath) -> ServedSubscription:
+        return self._catalog.subscription(path.entity or "", path.subscription or "")
+
+    def _name(self, path: EntityPath) -> str:
+        """Return the name by which the catalog knows what a path means."""
+        if path.subscription is None:
+            return path.entity or ""
+        return subscription_path(path.entity or "", path.subscription)
+
+
+def _check_match(wanted: str, etag: str) -> None:
+    """Refuse a change of something else than the client has seen; `*` is whatever there is."""
+    if wanted.strip() != "*" and etag not in [each.strip() for each in wanted.split(",")]:
+        raise HTTPException(412, "The entity has changed since; get it again.")

@@ -1,0 +1,366 @@
+"""Bad requests to the management API: each is refused with its SubCode, and nothing changes."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bendybus.atom.properties import Kind
+from bendybus.model.access import make_sas
+from tests.http.managing import IF_ANY, Manager, managing, raw_body, request_body, subcode
+
+BAD_REQUEST = "400/40000"
+NOT_FOUND = "404/40400"
+CONFLICT = "409/40900"
+
+
+@pytest.fixture
+async def manager(tmp_path: Path) -> AsyncIterator[Manager]:
+    async with managing(tmp_path) as manager:
+        await manager.create("/q", Kind.QUEUE)
+        await manager.create("/partitioned", Kind.QUEUE, enable_partitioning=True)
+        await manager.create("/t", Kind.TOPIC)
+        await manager.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
+        yield manager
+
+
+# What a queue is created with, and what the refusal names.
+BAD_PROPERTIES = {
+    "a lock that is too short": "<LockDuration>PT4.999S</LockDuration>",
+    "a lock that is too long": "<LockDuration>PT5M1S</LockDuration>",
+    "a lock without end": "<LockDuration>P10675199DT2H48M5.4775807S</LockDuration>",
+    "no duration": "<LockDuration>one minute</LockDuration>",
+    "an empty duration": "<LockDuration></LockDuration>",
+    "a size between the steps": "<MaxSizeInMegabytes>1500</MaxSizeInMegabytes>",
+    "a size beyond the tier": "<MaxSizeInMegabytes>6144</MaxSizeInMegabytes>",
+    "no size": "<MaxSizeInMegabytes>0</MaxSizeInMegabytes>",
+    "a size that is no number": "<MaxSizeInMegabytes>big</MaxSizeInMegabytes>",
+    "a size of too many digits": "<MaxSizeInMegabytes>99999999999999999999</MaxSizeInMegabytes>",
+    "a life that is too short": "<DefaultMessageTimeToLive>PT0.5S</DefaultMessageTimeToLive>",
+    "an idleness that is too short": "<AutoDeleteOnIdle>PT4M</AutoDeleteOnIdle>",
+    "a window that is too short": (
+        "<DuplicateDetectionHistoryTimeWindow>PT19S</DuplicateDetectionHistoryTimeWindow>"
+    ),
+    "a window that is too long": (
+        "<DuplicateDetectionHistoryTimeWindow>P8D</DuplicateDetectionHistoryTimeWindow>"
+    ),
+    "no delivery": "<MaxDeliveryCount>0</MaxDeliveryCount>",
+    "too many deliveries": "<MaxDeliveryCount>2001</MaxDeliveryCount>",
+    "neither true nor false": "<RequiresSession>maybe</RequiresSession>",
+    "a status that nobody can set": "<Status>Creating</Status>",
+    "an unknown status": "<Status>Sleeping</Status>",
+    "metadata that is too long": f"<UserMetadata>{'x' * 1025}</UserMetadata>",
+    "a target that is not there": "<ForwardTo>nowhere</ForwardTo>",
+    "a target of dead letters that is not there": (
+        "<ForwardDeadLetteredMessagesTo>nowhere</ForwardDeadLetteredMessagesTo>"
+    ),
+    "forwarding to itself": "<ForwardTo>new</ForwardTo>",
+    "the same twice": "<RequiresSession>true</RequiresSession>" * 2,
+    "a right that is none": (
+        "<AuthorizationRules><AuthorizationRule><KeyName>k</KeyName><Rights>"
+        "<AccessRights>Everything</AccessRights></Rights></AuthorizationRule></AuthorizationRules>"
+    ),
+    "an authorization rule without a name": (
+        "<AuthorizationRules><AuthorizationRule><Rights><AccessRights>Send</AccessRights>"
+        "</Rights></AuthorizationRule></AuthorizationRules>"
+    ),
+    "manage without the rights that it implies": (
+        "<AuthorizationRules><AuthorizationRule><KeyName>k</KeyName><Rights>"
+        "<AccessRights>Manage</AccessRights></Rights></AuthorizationRule></AuthorizationRules>"
+    ),
+    "a key that is too short": (
+        "<AuthorizationRules><AuthorizationRule><KeyName>k</KeyName><Rights>"
+        "<AccessRights>Send</AccessRights></Rights><PrimaryKey>short</PrimaryKey>"
+        "</AuthorizationRule></AuthorizationRules>"
+    ),
+}
+
+
+@pytest.mark.parametrize("content", BAD_PROPERTIES.values(), ids=BAD_PROPERTIES.keys())
+async def test_a_queue_with_a_bad_property_is_not_made(manager: Manager, content: str) -> None:
+    answer = await manager.call("PUT", "/new", raw_body(Kind.QUEUE, content))
+    assert subcode(answer) == BAD_REQUEST
+    named = content[1 : content.index(">")]
+    assert named in answer.text, "the refusal names the element"
+    assert not manager.broker.catalog.has("new")
+
+
+async def test_express_and_duplicate_detection_do_not_go_together(manager: Manager) -> None:
+    content = (
+        "<RequiresDuplicateDetection>true</RequiresDuplicateDetection>"
+        "<EnableExpress>true</EnableExpress>"
+    )
+    assert subcode(await manager.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
+
+
+async def test_a_queue_with_sessions_cannot_forward(manager: Manager) -> None:
+    content = "<RequiresSession>true</RequiresSession><ForwardTo>q</ForwardTo>"
+    assert subcode(await manager.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
+
+
+IMMUTABLE = {
+    "partitioning, of a conventional queue": ("/q", "enable_partitioning", True),
+    "partitioning, of a partitioned queue": ("/partitioned", "enable_partitioning", False),
+    "sessions": ("/q", "requires_session", True),
+    "duplicate detection": ("/q", "requires_duplicate_detection", True),
+}
+
+
+@pytest.mark.spec("R1.3")
+@pytest.mark.parametrize(("path", "field", "value"), IMMUTABLE.values(), ids=IMMUTABLE.keys())
+async def test_what_is_chosen_at_creation_cannot_be_changed(
+    manager: Manager, path: str, field: str, value: bool
+) -> None:
+    before = manager.broker.catalog.record(path[1:])
+    answer = await manager.update(path, Kind.QUEUE, **{field: value})
+    assert subcode(answer) == BAD_REQUEST
+    assert "chosen at creation" in answer.text
+    assert manager.broker.catalog.record(path[1:]) == before
+
+
+BAD_NAMES = {
+    "spaces": "/a%20b",
+    "letters of other alphabets": "/caf%C3%A9",
+    "a percent sign": "/a%2525",
+    "an ampersand": "/a%26b",
+    "a name that is too long": "/" + "x" * 261,
+    "a subscription with a long name": "/t/subscriptions/" + "x" * 51,
+    "a subscription with odd characters": "/t/subscriptions/a%2Bb",
+    "parents": "/a/../b",
+    "encoded parents": "/a/%2e%2e/b",
+    "half encoded parents": "/a/.%2E/b",
+    "the folder itself": "/a/./b",
+    "an empty segment": "/a//b",
+    "an encoded empty segment": "/a%2F/b",
+    "only slashes": "//",
+    "two slashes at the end": "/a//",
+    "nothing": "/",
+    "a null character": "/a%00b",
+    "a control character": "/a%0db",
+    "a backslash": "/a%5Cb",
+    "bytes that are not UTF-8": "/a%FFb",
+    "a percent sign alone": "/a%zz",
+    "a reserved rule name": "/t/subscriptions/s/rules/$Other",
+}
+
+
+@pytest.mark.parametrize("path", BAD_NAMES.values(), ids=BAD_NAMES.keys())
+async def test_a_name_that_cannot_be_is_refused(manager: Manager, path: str) -> None:
+    kind = Kind.QUEUE
+    if "/rules/" in path:
+        kind = Kind.RULE
+    elif "/subscriptions/" in path:
+        kind = Kind.SUBSCRIPTION
+    before = dict(manager.broker.catalog.records)
+    answer = await manager.call_raw("PUT", path, raw_body(kind, ""))
+    assert subcode(answer) == BAD_REQUEST, answer.text
+    assert manager.broker.catalog.records == before
+
+
+async def test_reserved_words_are_no_entities(manager: Manager) -> None:
+    for path in ("/$cbs", "/$Resources/other", "/$management", "/$Resources"):
+        answer = await manager.call("PUT", path, raw_body(Kind.QUEUE, ""))
+        assert subcode(answer) == NOT_FOUND, path
+
+
+BAD_BODIES = {
+    "nothing": b"",
+    "no XML": b"hello",
+    "an element that does not end": b"<entry><content>",
+    "a feed": b"<feed xmlns='http://www.w3.org/2005/Atom' />",
+    "an entry without content": b"<entry xmlns='http://www.w3.org/2005/Atom' />",
+    "an entry with an unknown description": (
+        b"<entry><content><RelayDescription /></content></entry>"
+    ),
+    "two descriptions": (
+        b"<entry><content><QueueDescription /><TopicDescription /></content></entry>"
+    ),
+    "a document type": (
+        b"<!DOCTYPE entry [<!ENTITY a 'b'>]><entry><content><QueueDescription><UserMetadata>&a;"
+        b"</UserMetadata></QueueDescription></content></entry>"
+    ),
+    "an outside document type": b"<!DOCTYPE entry SYSTEM 'http://localhost/x'><entry />",
+    "an unknown entity": (
+        b"<entry><content><QueueDescription><UserMetadata>&a;</UserMetadata></QueueDescription>"
+        b"</content></entry>"
+    ),
+    "a rule": raw_body(Kind.RULE, "").encode(),
+    "a subscription": raw_body(Kind.SUBSCRIPTION, "").encode(),
+    "a namespace": raw_body(Kind.NAMESPACE, "").encode(),
+}
+
+
+@pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES.keys())
+async def test_a_body_that_describes_no_queue_is_refused(manager: Manager, body: bytes) -> None:
+    assert subcode(await manager.call("PUT", "/new", body)) == BAD_REQUEST
+    assert not manager.broker.catalog.has("new")
+
+
+BAD_RULES = {
+    "an SQL filter without a text": '<Filter i:type="SqlFilter" />',
+    "an SQL filter that means nothing": (
+        '<Filter i:type="SqlFilter"><SqlExpression>a = = b</SqlExpression></Filter>'
+    ),
+    "an SQL filter that is too long": (
+        f"<Filter i:type=\"SqlFilter\"><SqlExpression>a = '{'x' * 1024}'</SqlExpression></Filter>"
+    ),
+    "a parameter without a value": (
+        '<Filter i:type="SqlFilter"><SqlExpression>a = @b</SqlExpression></Filter>'
+    ),
+    "a correlation filter of nothing": '<Filter i:type="CorrelationFilter" />',
+    "an unknown filter": '<Filter i:type="DateFilter" />',
+    "an unknown action": '<Action i:type="MagicAction" />',
+    "an action that means nothing": (
+        '<Action i:type="SqlRuleAction"><SqlExpression>MAKE it so</SqlExpression></Action>'
+    ),
+    "a value of an unknown type": (
+        '<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Key>k</Key>'
+        '<Value i:type="x:colour">red</Value></KeyValueOfstringanyType></Properties></Filter>'
+    ),
+    "a value that is not of its type": (
+        '<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Key>k</Key>'
+        '<Value i:type="x:int">red</Value></KeyValueOfstringanyType></Properties></Filter>'
+    ),
+    "a key given twice": (
+        '<Filter i:type="CorrelationFilter"><Properties>'
+        "<KeyValueOfstringanyType><Key>k</Key><Value>1</Value></KeyValueOfstringanyType>"
+        "<KeyValueOfstringanyType><Key>k</Key><Value>2</Value></KeyValueOfstringanyType>"
+        "</Properties></Filter>"
+    ),
+}
+
+
+@pytest.mark.parametrize("content", BAD_RULES.values(), ids=BAD_RULES.keys())
+async def test_a_bad_rule_is_not_made(manager: Manager, content: str) -> None:
+    path = "/t/subscriptions/s/rules/new"
+    assert subcode(await manager.call("PUT", path, raw_body(Kind.RULE, content))) == BAD_REQUEST
+    assert subcode(await manager.call("GET", path)) == NOT_FOUND
+
+
+EXISTING = {
+    "a queue": ("/Q", Kind.QUEUE),
+    "a topic in place of a queue": ("/q", Kind.TOPIC),
+    "a topic": ("/T", Kind.TOPIC),
+    "a subscription": ("/t/subscriptions/S", Kind.SUBSCRIPTION),
+    "a rule": ("/t/subscriptions/s/rules/$Default", Kind.RULE),
+}
+
+
+@pytest.mark.parametrize(("path", "kind"), EXISTING.values(), ids=EXISTING.keys())
+async def test_what_exists_is_not_made_again(manager: Manager, path: str, kind: Kind) -> None:
+    answer = await manager.call("PUT", path, raw_body(kind, ""))
+    assert subcode(answer) == CONFLICT
+    assert "already exists" in answer.text
+
+
+MISSING = {
+    "a queue": ("/none", Kind.QUEUE),
+    "a subscription": ("/t/subscriptions/none", Kind.SUBSCRIPTION),
+    "a subscription of no topic": ("/none/subscriptions/s", Kind.SUBSCRIPTION),
+    "a subscription of a queue": ("/q/subscriptions/s", Kind.SUBSCRIPTION),
+    "a rule": ("/t/subscriptions/s/rules/none", Kind.RULE),
+    "a rule of no subscription": ("/t/subscriptions/none/rules/r", Kind.RULE),
+}
+
+
+@pytest.mark.parametrize(("path", "kind"), MISSING.values(), ids=MISSING.keys())
+async def test_what_is_not_there_cannot_be_shown_changed_or_deleted(
+    manager: Manager, path: str, kind: Kind
+) -> None:
+    shown = await manager.call("GET", path)
+    changed = await manager.call("PUT", path, raw_body(kind, ""), IF_ANY)
+    deleted = await manager.call("DELETE", path)
+    assert [subcode(each) for each in (shown, changed, deleted)] == [NOT_FOUND] * 3
+    assert "No service is hosted at the specified address." in deleted.text
+
+
+async def test_what_is_missing_has_no_list(manager: Manager) -> None:
+    for path in ("/none/subscriptions", "/q/subscriptions", "/t/subscriptions/none/rules"):
+        assert subcode(await manager.call("GET", path)) == NOT_FOUND
+
+
+async def test_a_subscription_needs_its_topic(manager: Manager) -> None:
+    for path in ("/none/subscriptions/s", "/q/subscriptions/s"):
+        answer = await manager.call("PUT", path, raw_body(Kind.SUBSCRIPTION, ""))
+        assert subcode(answer) == NOT_FOUND
+
+
+async def test_an_entity_stays_of_its_kind(manager: Manager) -> None:
+    answer = await manager.call("PUT", "/q", raw_body(Kind.TOPIC, ""), IF_ANY)
+    assert subcode(answer) == BAD_REQUEST
+
+
+@pytest.mark.parametrize("query", ["$skip=-1", "$skip=x", "$top=0", "$top=1e3", "$skip=9999999999"])
+async def test_a_page_that_cannot_be_is_refused(manager: Manager, query: str) -> None:
+    assert subcode(await manager.call("GET", f"/$Resources/queues?{query}")) == BAD_REQUEST
+
+
+async def test_lists_and_the_namespace_are_only_read(manager: Manager) -> None:
+    for path in ("/$Resources/queues", "/$namespaceinfo", "/t/subscriptions"):
+        for method in ("PUT", "DELETE"):
+            answer = await manager.call(method, path, raw_body(Kind.QUEUE, ""))
+            assert subcode(answer) == "405/40500"
+            assert answer.headers["allow"] == "GET"
+
+
+@pytest.mark.spec("R7.3")
+@pytest.mark.parametrize(
+    "query", ["?api-version=2013-08", "?x=api-version", "?api-version=2012-03"]
+)
+async def test_partitioning_needs_a_version_that_has_it(manager: Manager, query: str) -> None:
+    body = request_body(Kind.QUEUE, enable_partitioning=True)
+    answer = await manager.call("PUT", f"/new{query}", body)
+    assert subcode(answer) == BAD_REQUEST
+    assert "EnablePartitioning" in answer.text
+    assert "2013-10" in answer.text
+    assert not manager.broker.catalog.has("new")
+    conventional = request_body(Kind.QUEUE, enable_partitioning=False)
+    assert (await manager.call("PUT", f"/new{query}", conventional)).status_code == 201
+    late = await manager.call("PUT", "/late?api-version=2013-10", body)
+    assert late.status_code == 201
+
+
+async def test_the_size_of_messages_needs_a_version_that_has_it(manager: Manager) -> None:
+    body = request_body(Kind.QUEUE, max_message_size_kilobytes=256)
+    answer = await manager.call("PUT", "/new?api-version=2017-04", body)
+    assert subcode(answer) == BAD_REQUEST
+    shown = await manager.call("GET", "/q?api-version=2017-04")
+    assert "MaxMessageSizeInKilobytes" not in shown.text
+    assert "MaxMessageSizeInKilobytes" in (await manager.call("GET", "/q")).text
+
+
+@pytest.mark.parametrize("version", ["yesterday", "2021", "2021-5", "2021-05-x", "-1"])
+async def test_a_version_that_is_no_date_is_refused(manager: Manager, version: str) -> None:
+    assert subcode(await manager.call("GET", f"/q?api-version={version}")) == BAD_REQUEST
+
+
+def _at(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+async def test_only_who_may_manage_does(manager: Manager) -> None:
+    nobody = await manager.http.get("/q")
+    assert subcode(nobody) == "401/40103"
+    far = 4_000_000_000
+    sender = make_sas("http://localhost/", "Sender", "send-key", _at(far))
+    refused = await manager.http.get("/q", headers={"Authorization": sender})
+    assert subcode(refused) == "401/40100"
+    forged = make_sas("http://localhost/", "Root", "other-key", _at(far))
+    assert subcode(await manager.http.get("/q", headers={"Authorization": forged})) == "401/40103"
+    other = make_sas("http://localhost/t", "Root", "root-key", _at(far))
+    elsewhere = await manager.http.delete("/q", headers={"Authorization": other})
+    assert subcode(elsewhere) == "401/40103"
+    assert manager.broker.catalog.has("q")
+
+
+@pytest.mark.spec("R1.5")
+async def test_the_hundred_and_first_partitioned_entity_is_refused(manager: Manager) -> None:
+    for number in range(99):
+        answer = await manager.create(f"/p{number}", Kind.QUEUE, enable_partitioning=True)
+        assert answer.status_code == 201, answer.text
+    answer = await manager.create("/one-more", Kind.TOPIC, enable_partitioning=True)
+    assert answer.status_code == 403
+    assert "100 partitioned" in answer.text
+    assert not manager.broker.catalog.has("one-more")
+    assert (await manager.create("/one-more", Kind.TOPIC)).status_code == 201
