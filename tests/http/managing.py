@@ -29,7 +29,7 @@ IF_ANY: Final = {"If-Match": "*"}
 
 
 @dataclass(slots=True)
-class Manager:
+class Administrator:
     """Calls the management API of a broker, as the holder of the namespace's key."""
 
     broker: LocalBroker
@@ -101,7 +101,7 @@ class _UntidyTransport(httpx.ASGITransport):
 @asynccontextmanager
 async def managing(
     folder: Path, entities: Sequence[Queue | Topic] = (), *, stores: int = 4
-) -> AsyncIterator[Manager]:
+) -> AsyncIterator[Administrator]:
     """Serve entities, and whatever the test makes."""
     clock = ManualClock()
     async with local_broker(folder, entities, clock, stores=stores) as broker:
@@ -117,7 +117,7 @@ async def managing(
         )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-            yield Manager(broker, clock, app, http)
+            yield Administrator(broker, clock, app, http)
 
 
 def request_body(kind: Kind, **properties: Any) -> str:

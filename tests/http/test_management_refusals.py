@@ -8,7 +8,7 @@ import pytest
 
 from bendybus.atom.properties import Kind
 from bendybus.model.access import make_sas
-from tests.http.managing import IF_ANY, Manager, managing, raw_body, request_body, subcode
+from tests.http.managing import IF_ANY, Administrator, managing, raw_body, request_body, subcode
 
 BAD_REQUEST = "400/40000"
 NOT_FOUND = "404/40400"
@@ -16,13 +16,13 @@ CONFLICT = "409/40900"
 
 
 @pytest.fixture
-async def manager(tmp_path: Path) -> AsyncIterator[Manager]:
-    async with managing(tmp_path) as manager:
-        await manager.create("/q", Kind.QUEUE)
-        await manager.create("/partitioned", Kind.QUEUE, enable_partitioning=True)
-        await manager.create("/t", Kind.TOPIC)
-        await manager.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
-        yield manager
+async def administrator(tmp_path: Path) -> AsyncIterator[Administrator]:
+    async with managing(tmp_path) as administrator:
+        await administrator.create("/q", Kind.QUEUE)
+        await administrator.create("/partitioned", Kind.QUEUE, enable_partitioning=True)
+        await administrator.create("/t", Kind.TOPIC)
+        await administrator.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
+        yield administrator
 
 
 # What a queue is created with, and what the refusal names.
@@ -78,25 +78,25 @@ BAD_PROPERTIES = {
 
 
 @pytest.mark.parametrize("content", BAD_PROPERTIES.values(), ids=BAD_PROPERTIES.keys())
-async def test_a_queue_with_a_bad_property_is_not_made(manager: Manager, content: str) -> None:
-    answer = await manager.call("PUT", "/new", raw_body(Kind.QUEUE, content))
+async def test_a_queue_with_a_bad_property_is_not_made(administrator: Administrator, content: str) -> None:
+    answer = await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content))
     assert subcode(answer) == BAD_REQUEST
     named = content[1 : content.index(">")]
     assert named in answer.text, "the refusal names the element"
-    assert not manager.broker.catalog.has("new")
+    assert not administrator.broker.catalog.has("new")
 
 
-async def test_express_and_duplicate_detection_do_not_go_together(manager: Manager) -> None:
+async def test_express_and_duplicate_detection_do_not_go_together(administrator: Administrator) -> None:
     content = (
         "<RequiresDuplicateDetection>true</RequiresDuplicateDetection>"
         "<EnableExpress>true</EnableExpress>"
     )
-    assert subcode(await manager.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
+    assert subcode(await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
 
 
-async def test_a_queue_with_sessions_cannot_forward(manager: Manager) -> None:
+async def test_a_queue_with_sessions_cannot_forward(administrator: Administrator) -> None:
     content = "<RequiresSession>true</RequiresSession><ForwardTo>q</ForwardTo>"
-    assert subcode(await manager.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
+    assert subcode(await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
 
 
 IMMUTABLE = {
@@ -110,13 +110,13 @@ IMMUTABLE = {
 @pytest.mark.spec("R1.3")
 @pytest.mark.parametrize(("path", "field", "value"), IMMUTABLE.values(), ids=IMMUTABLE.keys())
 async def test_what_is_chosen_at_creation_cannot_be_changed(
-    manager: Manager, path: str, field: str, value: bool
+    administrator: Administrator, path: str, field: str, value: bool
 ) -> None:
-    before = manager.broker.catalog.record(path[1:])
-    answer = await manager.update(path, Kind.QUEUE, **{field: value})
+    before = administrator.broker.catalog.record(path[1:])
+    answer = await administrator.update(path, Kind.QUEUE, **{field: value})
     assert subcode(answer) == BAD_REQUEST
     assert "chosen at creation" in answer.text
-    assert manager.broker.catalog.record(path[1:]) == before
+    assert administrator.broker.catalog.record(path[1:]) == before
 
 
 BAD_NAMES = {
@@ -146,21 +146,21 @@ BAD_NAMES = {
 
 
 @pytest.mark.parametrize("path", BAD_NAMES.values(), ids=BAD_NAMES.keys())
-async def test_a_name_that_cannot_be_is_refused(manager: Manager, path: str) -> None:
+async def test_a_name_that_cannot_be_is_refused(administrator: Administrator, path: str) -> None:
     kind = Kind.QUEUE
     if "/rules/" in path:
         kind = Kind.RULE
     elif "/subscriptions/" in path:
         kind = Kind.SUBSCRIPTION
-    before = dict(manager.broker.catalog.records)
-    answer = await manager.call_raw("PUT", path, raw_body(kind, ""))
+    before = dict(administrator.broker.catalog.records)
+    answer = await administrator.call_raw("PUT", path, raw_body(kind, ""))
     assert subcode(answer) == BAD_REQUEST, answer.text
-    assert manager.broker.catalog.records == before
+    assert administrator.broker.catalog.records == before
 
 
-async def test_reserved_words_are_no_entities(manager: Manager) -> None:
+async def test_reserved_words_are_no_entities(administrator: Administrator) -> None:
     for path in ("/$cbs", "/$Resources/other", "/$management", "/$Resources"):
-        answer = await manager.call("PUT", path, raw_body(Kind.QUEUE, ""))
+        answer = await administrator.call("PUT", path, raw_body(Kind.QUEUE, ""))
         assert subcode(answer) == NOT_FOUND, path
 
 
@@ -192,9 +192,9 @@ BAD_BODIES = {
 
 
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES.keys())
-async def test_a_body_that_describes_no_queue_is_refused(manager: Manager, body: bytes) -> None:
-    assert subcode(await manager.call("PUT", "/new", body)) == BAD_REQUEST
-    assert not manager.broker.catalog.has("new")
+async def test_a_body_that_describes_no_queue_is_refused(administrator: Administrator, body: bytes) -> None:
+    assert subcode(await administrator.call("PUT", "/new", body)) == BAD_REQUEST
+    assert not administrator.broker.catalog.has("new")
 
 
 BAD_RULES = {
@@ -232,10 +232,10 @@ BAD_RULES = {
 
 
 @pytest.mark.parametrize("content", BAD_RULES.values(), ids=BAD_RULES.keys())
-async def test_a_bad_rule_is_not_made(manager: Manager, content: str) -> None:
+async def test_a_bad_rule_is_not_made(administrator: Administrator, content: str) -> None:
     path = "/t/subscriptions/s/rules/new"
-    assert subcode(await manager.call("PUT", path, raw_body(Kind.RULE, content))) == BAD_REQUEST
-    assert subcode(await manager.call("GET", path)) == NOT_FOUND
+    assert subcode(await administrator.call("PUT", path, raw_body(Kind.RULE, content))) == BAD_REQUEST
+    assert subcode(await administrator.call("GET", path)) == NOT_FOUND
 
 
 EXISTING = {
@@ -248,8 +248,8 @@ EXISTING = {
 
 
 @pytest.mark.parametrize(("path", "kind"), EXISTING.values(), ids=EXISTING.keys())
-async def test_what_exists_is_not_made_again(manager: Manager, path: str, kind: Kind) -> None:
-    answer = await manager.call("PUT", path, raw_body(kind, ""))
+async def test_what_exists_is_not_made_again(administrator: Administrator, path: str, kind: Kind) -> None:
+    answer = await administrator.call("PUT", path, raw_body(kind, ""))
     assert subcode(answer) == CONFLICT
     assert "already exists" in answer.text
 
@@ -266,40 +266,40 @@ MISSING = {
 
 @pytest.mark.parametrize(("path", "kind"), MISSING.values(), ids=MISSING.keys())
 async def test_what_is_not_there_cannot_be_shown_changed_or_deleted(
-    manager: Manager, path: str, kind: Kind
+    administrator: Administrator, path: str, kind: Kind
 ) -> None:
-    shown = await manager.call("GET", path)
-    changed = await manager.call("PUT", path, raw_body(kind, ""), IF_ANY)
-    deleted = await manager.call("DELETE", path)
+    shown = await administrator.call("GET", path)
+    changed = await administrator.call("PUT", path, raw_body(kind, ""), IF_ANY)
+    deleted = await administrator.call("DELETE", path)
     assert [subcode(each) for each in (shown, changed, deleted)] == [NOT_FOUND] * 3
     assert "No service is hosted at the specified address." in deleted.text
 
 
-async def test_what_is_missing_has_no_list(manager: Manager) -> None:
+async def test_what_is_missing_has_no_list(administrator: Administrator) -> None:
     for path in ("/none/subscriptions", "/q/subscriptions", "/t/subscriptions/none/rules"):
-        assert subcode(await manager.call("GET", path)) == NOT_FOUND
+        assert subcode(await administrator.call("GET", path)) == NOT_FOUND
 
 
-async def test_a_subscription_needs_its_topic(manager: Manager) -> None:
+async def test_a_subscription_needs_its_topic(administrator: Administrator) -> None:
     for path in ("/none/subscriptions/s", "/q/subscriptions/s"):
-        answer = await manager.call("PUT", path, raw_body(Kind.SUBSCRIPTION, ""))
+        answer = await administrator.call("PUT", path, raw_body(Kind.SUBSCRIPTION, ""))
         assert subcode(answer) == NOT_FOUND
 
 
-async def test_an_entity_stays_of_its_kind(manager: Manager) -> None:
-    answer = await manager.call("PUT", "/q", raw_body(Kind.TOPIC, ""), IF_ANY)
+async def test_an_entity_stays_of_its_kind(administrator: Administrator) -> None:
+    answer = await administrator.call("PUT", "/q", raw_body(Kind.TOPIC, ""), IF_ANY)
     assert subcode(answer) == BAD_REQUEST
 
 
 @pytest.mark.parametrize("query", ["$skip=-1", "$skip=x", "$top=0", "$top=1e3", "$skip=9999999999"])
-async def test_a_page_that_cannot_be_is_refused(manager: Manager, query: str) -> None:
-    assert subcode(await manager.call("GET", f"/$Resources/queues?{query}")) == BAD_REQUEST
+async def test_a_page_that_cannot_be_is_refused(administrator: Administrator, query: str) -> None:
+    assert subcode(await administrator.call("GET", f"/$Resources/queues?{query}")) == BAD_REQUEST
 
 
-async def test_lists_and_the_namespace_are_only_read(manager: Manager) -> None:
+async def test_lists_and_the_namespace_are_only_read(administrator: Administrator) -> None:
     for path in ("/$Resources/queues", "/$namespaceinfo", "/t/subscriptions"):
         for method in ("PUT", "DELETE"):
-            answer = await manager.call(method, path, raw_body(Kind.QUEUE, ""))
+            answer = await administrator.call(method, path, raw_body(Kind.QUEUE, ""))
             assert subcode(answer) == "405/40500"
             assert answer.headers["allow"] == "GET"
 
@@ -308,59 +308,59 @@ async def test_lists_and_the_namespace_are_only_read(manager: Manager) -> None:
 @pytest.mark.parametrize(
     "query", ["?api-version=2013-08", "?x=api-version", "?api-version=2012-03"]
 )
-async def test_partitioning_needs_a_version_that_has_it(manager: Manager, query: str) -> None:
+async def test_partitioning_needs_a_version_that_has_it(administrator: Administrator, query: str) -> None:
     body = request_body(Kind.QUEUE, enable_partitioning=True)
-    answer = await manager.call("PUT", f"/new{query}", body)
+    answer = await administrator.call("PUT", f"/new{query}", body)
     assert subcode(answer) == BAD_REQUEST
     assert "EnablePartitioning" in answer.text
     assert "2013-10" in answer.text
-    assert not manager.broker.catalog.has("new")
+    assert not administrator.broker.catalog.has("new")
     conventional = request_body(Kind.QUEUE, enable_partitioning=False)
-    assert (await manager.call("PUT", f"/new{query}", conventional)).status_code == 201
-    late = await manager.call("PUT", "/late?api-version=2013-10", body)
+    assert (await administrator.call("PUT", f"/new{query}", conventional)).status_code == 201
+    late = await administrator.call("PUT", "/late?api-version=2013-10", body)
     assert late.status_code == 201
 
 
-async def test_the_size_of_messages_needs_a_version_that_has_it(manager: Manager) -> None:
+async def test_the_size_of_messages_needs_a_version_that_has_it(administrator: Administrator) -> None:
     body = request_body(Kind.QUEUE, max_message_size_kilobytes=256)
-    answer = await manager.call("PUT", "/new?api-version=2017-04", body)
+    answer = await administrator.call("PUT", "/new?api-version=2017-04", body)
     assert subcode(answer) == BAD_REQUEST
-    shown = await manager.call("GET", "/q?api-version=2017-04")
+    shown = await administrator.call("GET", "/q?api-version=2017-04")
     assert "MaxMessageSizeInKilobytes" not in shown.text
-    assert "MaxMessageSizeInKilobytes" in (await manager.call("GET", "/q")).text
+    assert "MaxMessageSizeInKilobytes" in (await administrator.call("GET", "/q")).text
 
 
 @pytest.mark.parametrize("version", ["yesterday", "2021", "2021-5", "2021-05-x", "-1"])
-async def test_a_version_that_is_no_date_is_refused(manager: Manager, version: str) -> None:
-    assert subcode(await manager.call("GET", f"/q?api-version={version}")) == BAD_REQUEST
+async def test_a_version_that_is_no_date_is_refused(administrator: Administrator, version: str) -> None:
+    assert subcode(await administrator.call("GET", f"/q?api-version={version}")) == BAD_REQUEST
 
 
 def _at(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-async def test_only_who_may_manage_does(manager: Manager) -> None:
-    nobody = await manager.http.get("/q")
+async def test_only_who_may_manage_does(administrator: Administrator) -> None:
+    nobody = await administrator.http.get("/q")
     assert subcode(nobody) == "401/40103"
     far = 4_000_000_000
     sender = make_sas("http://localhost/", "Sender", "send-key", _at(far))
-    refused = await manager.http.get("/q", headers={"Authorization": sender})
+    refused = await administrator.http.get("/q", headers={"Authorization": sender})
     assert subcode(refused) == "401/40100"
     forged = make_sas("http://localhost/", "Root", "other-key", _at(far))
-    assert subcode(await manager.http.get("/q", headers={"Authorization": forged})) == "401/40103"
+    assert subcode(await administrator.http.get("/q", headers={"Authorization": forged})) == "401/40103"
     other = make_sas("http://localhost/t", "Root", "root-key", _at(far))
-    elsewhere = await manager.http.delete("/q", headers={"Authorization": other})
+    elsewhere = await administrator.http.delete("/q", headers={"Authorization": other})
     assert subcode(elsewhere) == "401/40103"
-    assert manager.broker.catalog.has("q")
+    assert administrator.broker.catalog.has("q")
 
 
 @pytest.mark.spec("R1.5")
-async def test_the_hundred_and_first_partitioned_entity_is_refused(manager: Manager) -> None:
+async def test_the_hundred_and_first_partitioned_entity_is_refused(administrator: Administrator) -> None:
     for number in range(99):
-        answer = await manager.create(f"/p{number}", Kind.QUEUE, enable_partitioning=True)
+        answer = await administrator.create(f"/p{number}", Kind.QUEUE, enable_partitioning=True)
         assert answer.status_code == 201, answer.text
-    answer = await manager.create("/one-more", Kind.TOPIC, enable_partitioning=True)
+    answer = await administrator.create("/one-more", Kind.TOPIC, enable_partitioning=True)
     assert answer.status_code == 403
     assert "100 partitioned" in answer.text
-    assert not manager.broker.catalog.has("one-more")
-    assert (await manager.create("/one-more", Kind.TOPIC)).status_code == 201
+    assert not administrator.broker.catalog.has("one-more")
+    assert (await administrator.create("/one-more", Kind.TOPIC)).status_code == 201

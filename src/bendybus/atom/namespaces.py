@@ -10,7 +10,7 @@ from bendybus.model.time_values import parse_date_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceInfo:
+class NamespaceDescription:
     """What a namespace says of itself; `messaging_units` only in the Premium tier."""
 
     name: str
@@ -20,7 +20,7 @@ class NamespaceInfo:
     messaging_units: int | None = None
 
 
-def write_namespace(info: NamespaceInfo) -> str:
+def write_namespace(info: NamespaceDescription) -> str:
     """Write the content of the description."""
     units = "" if info.messaging_units is None else f"{info.messaging_units:d}"
     return (
@@ -32,10 +32,10 @@ def write_namespace(info: NamespaceInfo) -> str:
     )
 
 
-def read_namespace(description: Element) -> NamespaceInfo:
+def read_namespace(description: Element) -> NamespaceDescription:
     """Read the description. Raises `ArgumentInvalid`."""
     units = (description.text_of("MessagingUnits") or "").strip()
-    return NamespaceInfo(
+    return NamespaceDescription(
         name=(description.text_of("Name") or "").strip(),
         created_at=parse_date_time((description.text_of("CreatedTime") or "").strip()),
         modified_at=parse_date_time((description.text_of("ModifiedTime") or "").strip()),

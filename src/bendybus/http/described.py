@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from bendybus.atom.descriptions import KINDS, Facts, MessageCounts, write_description
 from bendybus.atom.entries import ENTRY_TYPE, FEED_TYPE, Envelope, write_entry, write_feed
-from bendybus.atom.namespaces import NamespaceInfo, write_namespace
+from bendybus.atom.namespaces import NamespaceDescription, write_namespace
 from bendybus.atom.properties import Kind
 from bendybus.atom.rules import write_rule
 from bendybus.broker.catalog import Catalog
@@ -73,7 +73,7 @@ class Answers:
         ]
         return self._feed(entries, Kind.RULE, page)
 
-    def namespace(self, info: NamespaceInfo) -> Response:
+    def namespace(self, info: NamespaceDescription) -> Response:
         """Answer with the namespace."""
         envelope = Envelope(
             address=self._address(self._path.spelling),

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bendybus.atom.entries import Entry
-from bendybus.atom.namespaces import NamespaceInfo
+from bendybus.atom.namespaces import NamespaceDescription
 from bendybus.atom.properties import Kind
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
@@ -151,11 +151,11 @@ class Management:
             raise EntityNotFound("No service is hosted at the specified address.") from None
         return Response(status_code=200)
 
-    def _namespace_info(self) -> NamespaceInfo:
+    def _namespace_info(self) -> NamespaceDescription:
         """Describe the namespace; it is as old as the oldest that it has."""
         records = self._catalog.records.values()
         times = [at for each in records for at in (each.created_at, each.updated_at) if at]
-        return NamespaceInfo(
+        return NamespaceDescription(
             name=self._catalog.namespace,
             created_at=moment(min(times, default=self._started_at)),
             modified_at=moment(max(times, default=self._started_at)),

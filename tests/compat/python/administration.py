@@ -110,7 +110,7 @@ def administration(function: Administer) -> Administer:
 
         run.__name__ = f"{function.__name__}{ending}"
         marks = getattr(function, "pytestmark", [])
-        run.pytestmark = marks  # type: ignore[attr-defined]
+        run.pytestmark = marks  # type: ignore[attr-defined]  # as pytest itself puts them there
         return run
 
     for ending in OPENERS:

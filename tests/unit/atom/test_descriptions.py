@@ -16,7 +16,7 @@ from bendybus.atom.entries import (
     write_feed,
     write_request_entry,
 )
-from bendybus.atom.namespaces import NamespaceInfo, read_namespace, write_namespace
+from bendybus.atom.namespaces import NamespaceDescription, read_namespace, write_namespace
 from bendybus.atom.properties import (
     REQUESTS,
     Kind,
@@ -227,8 +227,8 @@ def test_pages_lead_to_the_next() -> None:
 
 def test_the_namespace_is_read_as_it_was_written() -> None:
     for info in (
-        NamespaceInfo(name="ns", created_at=NOON, modified_at=NOON),
-        NamespaceInfo(
+        NamespaceDescription(name="ns", created_at=NOON, modified_at=NOON),
+        NamespaceDescription(
             name="ns", created_at=NOON, modified_at=NOON, tier="Premium", messaging_units=2
         ),
     ):
