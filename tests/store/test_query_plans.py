@@ -25,6 +25,8 @@ from bendybus.model.operations import (
     Publish,
     Remove,
     Renew,
+    Requeue,
+    Requeued,
     Rewrite,
     Taker,
     Unlock,
@@ -172,6 +174,12 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
         ]
         for operation in operations:
             assert applying.make(database, operation, NOON) == []
+        [dead] = reading.browse(database, DEAD, 0, (1, ROOMY))
+        anew = Requeued(Lock(dead.sequence, 0, dead.delivery_count), None, None)
+        assert applying.make(database, Requeue(DEAD, MAIN, [anew]), NOON) == []
+        last = reading.extent(database, MAIN).last_sequence
+        again = Requeued(Lock(last, 0), Marks("why"), None)
+        assert applying.make(database, Requeue(MAIN, DEAD, [again]), NOON) == []
         for key in (None, "k"):
             messages = [Message(b"y", partition_key=key)] * BATCH
             applying.make(database, publish(messages), NOON)

@@ -89,6 +89,13 @@ class WireContentReader:
         """Show a message to rules."""
         return ContentView(message, enqueued_at)
 
+    def time_to_live(self, content: bytes) -> int | None:
+        """Return for how long a message is to live, as its header says."""
+        try:
+            return decode_head(split_content(content)[0]).time_to_live_ms
+        except (AmqpCodecError, IndexError):
+            return None
+
     def changed(self, message: Message, changes: Changes) -> Message:
         """Return a copy with the changes of an action."""
         try:

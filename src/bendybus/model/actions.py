@@ -30,6 +30,9 @@ class Action(Enum):
     GET_MESSAGE_SESSIONS = "get-message-sessions"
     BATCH_DELETE_MESSAGES = "batch-delete-messages"
     DELETE_MESSAGES = "bendybus:delete-messages"
+    DELETE_SELECTED_MESSAGES = "bendybus:delete-selected-messages"
+    QUEUE_EXTENT = "bendybus:queue-extent"
+    REDRIVE_MESSAGES = "bendybus:redrive-messages"
     SCHEDULE_MESSAGE = "schedule-message"
     CANCEL_SCHEDULED_MESSAGE = "cancel-scheduled-message"
     ADD_RULE = "add-rule"
@@ -57,6 +60,9 @@ RIGHTS_NEEDED: Final[Mapping[Action, Right]] = {
     Action.GET_MESSAGE_SESSIONS: Right.LISTEN,
     Action.BATCH_DELETE_MESSAGES: Right.LISTEN,
     Action.DELETE_MESSAGES: Right.LISTEN,
+    Action.DELETE_SELECTED_MESSAGES: Right.LISTEN,
+    Action.QUEUE_EXTENT: Right.LISTEN,
+    Action.REDRIVE_MESSAGES: Right.MANAGE,
     Action.SCHEDULE_MESSAGE: Right.SEND,
     Action.CANCEL_SCHEDULED_MESSAGE: Right.SEND,
     Action.ADD_RULE: Right.MANAGE,

@@ -15,6 +15,10 @@ class ContentReader(Protocol):
         """Show a message to rules. Nothing is decoded before a rule asks for it."""
         ...
 
+    def time_to_live(self, content: bytes) -> int | None:
+        """Return for how many milliseconds its sender wanted a message to live, if it said so."""
+        ...
+
     def changed(self, message: Message, changes: Changes) -> Message:
         """Return a copy with the changes of an action. Raises `FilterFailed` if it cannot be."""
         ...

@@ -22,6 +22,8 @@ class Guard(Enum):
     FREE = "it is under no lock and its time to live has ended"
     SCHEDULED = "it is scheduled for a time that has not come"
     DUE = "it is scheduled for a time that has come"
+    UNTOUCHED = "it is active, under no lock, and its delivery count is the lock's"
+    SET_ASIDE = "it is deferred and under no lock"
 
 
 @dataclass(slots=True)
@@ -209,6 +211,27 @@ class Move:
     guard: Guard = Guard.HELD
 
 
+class Requeued(NamedTuple):
+    """A message that is to begin anew elsewhere: as it was looked at, and what it is there."""
+
+    lock: Lock
+    marks: Marks | None
+    expires_at: Instant | None
+
+
+@dataclass(slots=True)
+class Requeue:
+    """Move messages to the end of another queue of the same store, as if never delivered.
+
+    They come there in the order given. One that somebody touched since it was looked at stays
+    (`Guard.UNTOUCHED`). Their contents, and when they were enqueued, stay as they are.
+    """
+
+    queue: QueueNumber
+    to_queue: QueueNumber
+    messages: Sequence[Requeued]
+
+
 @dataclass(slots=True)
 class Renew:
     """Let locks last until another time."""
@@ -271,6 +294,7 @@ Operation = (
     | SetAside
     | Rewrite
     | Move
+    | Requeue
     | Renew
     | Activate
     | Purge

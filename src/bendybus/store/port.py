@@ -188,6 +188,13 @@ class Tally(NamedTuple):
     bytes: int
 
 
+class QueueExtent(NamedTuple):
+    """How many messages a queue holds, and the last number that it has given out."""
+
+    messages: int
+    last_sequence: int
+
+
 class MessageStore(Protocol):
     """Keeps messages.
 
@@ -321,6 +328,10 @@ class MessageStore(Protocol):
         Its work is bounded by the number of queues, not by that of messages. A queue that is not
         here is left out.
         """
+        ...
+
+    def extent(self, queue: QueueNumber) -> Awaitable[QueueExtent]:
+        """Say how many messages a queue holds, and where it ends now."""
         ...
 
 

@@ -8,7 +8,14 @@ from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, MessageState, StoredMessage
 from bendybus.model.operations import Guard
 from bendybus.store.marks import MarksDamaged, marks_from_text
-from bendybus.store.port import UNTIL_REOPENED, Acquire, AcquireDeferred, Due, QueueCounts
+from bendybus.store.port import (
+    UNTIL_REOPENED,
+    Acquire,
+    AcquireDeferred,
+    Due,
+    QueueCounts,
+    QueueExtent,
+)
 from bendybus.store.sqlite.damage import (
     BODY,
     DELIVERY_COUNT,
@@ -161,6 +168,14 @@ def counts(database: Database, queue: QueueNumber) -> QueueCounts:
     row = database.row("counts", (queue,))
     assert row is not None, "its offset is known, so the queue is here"
     return QueueCounts(messages=row[0], bytes=row[1])
+
+
+def extent(database: Database, queue: QueueNumber) -> QueueExtent:
+    """Say how many messages a queue holds, and where it ends now."""
+    offset = database.offset(queue)
+    row = database.row("extent", (queue,))
+    assert row is not None, "its offset is known, so the queue is here"
+    return QueueExtent(row[0], rows_of_queue(queue)[0] + row[1] - 1 - offset)
 
 
 def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:

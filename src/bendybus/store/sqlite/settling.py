@@ -25,8 +25,8 @@ from bendybus.store.sqlite.shared_bodies import release
 def remove(database: Database, operation: Remove, now: Instant) -> list[int]:
     """Delete messages and their contents."""
     lost: list[int] = []
-    for nonce, sequences in _by_nonce(operation.locks):
-        found = find_guarded(database, operation.queue, sequences, nonce, operation.guard, now)
+    for number, sequences in grouped(operation.locks, operation.guard):
+        found = find_guarded(database, operation.queue, sequences, number, operation.guard, now)
         lost += found.lost
         if found.ids:
             delete(database, operation.queue, found)
@@ -130,11 +130,16 @@ class Found:
 
 
 def find_guarded(
-    database: Database, queue: int, sequences: Sequence[int], nonce: int, guard: Guard, now: Instant
+    database: Database,
+    queue: int,
+    sequences: Sequence[int],
+    number: int,
+    guard: Guard,
+    now: Instant,
 ) -> Found:
-    """Find those of the messages that pass a guard. Without a lock, the nonce is any number."""
+    """Find those of the messages that pass a guard. What the number is, `grouped` says."""
     ids = database.message_ids(queue, sequences)
-    row = database.row("find_guarded", (ids_array(ids), guard.name, nonce, now))
+    row = database.row("find_guarded", (ids_array(ids), guard.name, number, now))
     assert row is not None
     count, size, found_text, bodies_text = row
     bodies: list[int] = json.loads(bodies_text)
@@ -151,6 +156,16 @@ def find_guarded(
         assert moved is not None
         bodies = json.loads(moved[0])
     return Found(found, bodies, int(size), lost)
+
+
+def grouped(locks: Sequence[Lock], guard: Guard) -> list[tuple[int, list[int]]]:
+    """Group locks by the number that the guard compares: the nonce, or the delivery count."""
+    if guard is not Guard.UNTOUCHED:
+        return _by_nonce(locks)
+    groups: dict[int, list[int]] = {}
+    for lock in locks:
+        groups.setdefault(lock.delivery_count, []).append(lock.sequence)
+    return list(groups.items())
 
 
 def _by_nonce(locks: Sequence[Lock]) -> list[tuple[int, list[int]]]:

@@ -19,6 +19,7 @@ from bendybus.store.port import (
     EntityRecord,
     NumbersGiven,
     QueueCounts,
+    QueueExtent,
     SessionCursor,
     SessionPage,
     SessionRefusal,
@@ -173,6 +174,10 @@ class SqliteStore:
     ) -> "asyncio.Future[dict[QueueNumber, Tally]]":
         """Count by state what queues hold."""
         return self._lane.submit(lambda db: counting.tallies(db, queues), is_synced=False)
+
+    def extent(self, queue: QueueNumber) -> "asyncio.Future[QueueExtent]":
+        """Say how many messages a queue holds, and where it ends now."""
+        return self._lane.submit(lambda db: reading.extent(db, queue), is_synced=False)
 
     def entities(self) -> "asyncio.Future[list[EntityRecord]]":
         """Return every entity known here."""

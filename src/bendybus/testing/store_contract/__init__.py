@@ -17,6 +17,7 @@ from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
 from bendybus.testing.store_contract.purging import PurgingContract
 from bendybus.testing.store_contract.removing import RemovingContract
+from bendybus.testing.store_contract.requeueing import RequeueingContract
 from bendybus.testing.store_contract.reserving import ReservingContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.sessions import SessionsContract
@@ -43,6 +44,7 @@ class StoreContract(
     NumberingContract,
     UnreadContract,
     PurgingContract,
+    RequeueingContract,
     ReservingContract,
     SchedulingContract,
     SessionsContract,

@@ -88,6 +88,8 @@ SELECT count(*), total(size), json_group_array(id),
                                        AND s.nonce = ?3 AND s.locked_until <= ?4))
                WHEN 'SCHEDULED' THEN state = 2 AND enqueued_at > ?4
                WHEN 'DUE' THEN state = 2 AND enqueued_at <= ?4
+               WHEN 'UNTOUCHED' THEN state = 0 AND locked_until IS NULL AND delivery_count = ?3
+               WHEN 'SET_ASIDE' THEN state = 1 AND locked_until IS NULL
                ELSE locked_until IS NULL AND expires_at <= ?4 AND state <> 9 END;
 
 -- name: bodies_of

@@ -1,0 +1,24 @@
+-- Messages that begin anew in another queue of the store. See messages.sql for what all keep to.
+
+-- name: reserve_places
+UPDATE queue SET next_counter = next_counter + ?2, message_count = message_count + ?2
+ WHERE number = ?1
+RETURNING next_counter - ?2;
+
+-- name: requeue_messages
+-- What the checksum is made of stays: the body's row, and the time of enqueueing.
+INSERT INTO message
+       (id, queue, state, delivery_count, enqueued_at, expires_at, body, size,
+        session_id, partition_key, marks)
+SELECT ?1 + given.key, ?2, 0, 0, m.enqueued_at, given.value ->> 1, m.body, m.size,
+       m.session_id, m.partition_key, given.value ->> 2
+  FROM json_each(?3) given CROSS JOIN message m ON m.id = given.value ->> 0;
+
+-- name: requeue_plain_messages
+INSERT INTO message
+       (id, queue, state, delivery_count, enqueued_at, body, size, session_id, partition_key)
+SELECT ?1 + c.rowid - 1, ?2, 0, 0, m.enqueued_at, m.body, m.size, m.session_id, m.partition_key
+  FROM carray(?3) c CROSS JOIN message m ON m.id = c.value;
+
+-- name: extent
+SELECT message_count, next_counter FROM queue WHERE number = ?1;
