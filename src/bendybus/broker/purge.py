@@ -1,16 +1,25 @@
 """purge: delete many messages at once, unread."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from bendybus.broker.clock import Clock
+from bendybus.broker.look import Stretch, look, source_of
 from bendybus.broker.served_queue import ServedSubQueue, Source
+from bendybus.model.content_reader import ContentReader
 from bendybus.model.ids import Instant
-from bendybus.model.message import MessageState
-from bendybus.model.operations import Operation, Purge, Purged
+from bendybus.model.message import Lock, MessageState
+from bendybus.model.operations import Guard, Operation, Purge, Purged, Remove
+from bendybus.model.selection import Selection
 
 # What one request deletes at most.
 PURGED_MAX: Final = 4000
+# What must still be true of a message of each state when its turn comes.
+_GUARDS: Final = {
+    MessageState.ACTIVE: Guard.UNTOUCHED,
+    MessageState.DEFERRED: Guard.SET_ASIDE,
+    MessageState.SCHEDULED: Guard.SCHEDULED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +73,36 @@ async def _purge_in(source: Source, wish: PurgeWish, count_max: int, clock: Cloc
         deleted += answer.deleted
         at = answer.next_sequence
     return deleted
+
+
+class PurgedPart(NamedTuple):
+    """How many were deleted, or would be, of how many; and where to go on, None at the end."""
+
+    deleted: int
+    looked_at: int
+    locked: int
+    next_sequence: int | None
+
+
+async def purge_selected(
+    sub_queue: ServedSubQueue,
+    stretch: Stretch,
+    selection: Selection,
+    reader: ContentReader,
+    clock: Clock,
+    *,
+    is_dry_run: bool,
+) -> PurgedPart:
+    """Delete the next messages of a stretch that are meant, and that nobody holds."""
+    source = source_of(sub_queue, stretch)
+    found = await look(source, stretch, selection, reader)
+    lost = 0
+    if found.chosen and not is_dry_run:
+        locks = [Lock(each.sequence, 0, each.delivery_count) for each in found.chosen]
+        operation: Operation = Remove(source.number, locks, _GUARDS[selection.state])
+        [answer] = await source.store.apply([operation], now=clock.now())
+        assert isinstance(answer, list), "a removal is answered with what its guard refused"
+        lost = len(answer)
+    return PurgedPart(
+        len(found.chosen) - lost, found.looked_at, found.locked + lost, found.next_sequence
+    )

@@ -84,6 +84,10 @@ class Nodes:
         """Return the present as tokens count it."""
         return datetime.fromtimestamp(self.clock.now() / 1000, UTC)
 
+    def require_send(self, path: str) -> None:
+        """Raise `Unauthorized` unless the client may send to the entity of that path."""
+        self.grants.require(RIGHTS_NEEDED[Action.SEND], parse_address(path), self.moment())
+
 
 def attach_link(event: AttachReceived, nodes: Nodes) -> LinkHandler | None:
     """Answer an Attach. Returns what serves the link, or None if it was refused."""
@@ -232,7 +236,12 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
             return None
 
         node = ManagementNode(
-            sub_queue, nodes.catalog, nodes.clock, nodes.transactions, find_session
+            sub_queue,
+            nodes.catalog,
+            nodes.clock,
+            nodes.transactions,
+            find_session,
+            nodes.require_send,
         )
 
         async def answer(request: Request) -> tuple[dict[object, object], object]:

@@ -11,6 +11,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.deferred import receive_deferred
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.receive import ReceiveMode, check_status_for_receive
+from bendybus.broker.redrive_route import MaySend
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import renew, settle
 from bendybus.content.outgoing_message import careful_payload, lock_token
@@ -20,13 +21,19 @@ from bendybus.model.errors import (
     BusError,
     NotImplementedYet,
 )
-from bendybus.server.management_deleting import delete_messages, delete_messages_of_state
+from bendybus.server.management_deleting import (
+    delete_messages,
+    delete_messages_of_state,
+    delete_selected_messages,
+)
+from bendybus.server.management_redriving import redrive_messages
 from bendybus.server.management_rules import (
     add_rule_requested,
     list_rules,
     remove_rule_requested,
 )
 from bendybus.server.management_scheduling import cancel_scheduled, schedule_messages
+from bendybus.server.management_selecting import queue_extent
 from bendybus.server.management_transactions import OUTSIDE_TRANSACTIONS, join_transaction
 from bendybus.server.request_body import (
     Response,
@@ -42,12 +49,22 @@ from bendybus.server.requests import Request
 from bendybus.server.session_requests import FindSession, SessionRequests
 from bendybus.server.translate import CONDITIONS, description_of
 
-# Ours, not the protocol's; see `management_deleting`.
+# Ours, not the protocol's; see `management_deleting` and `management_selecting`.
 DELETE_OF_STATE: Final = "bendybus:delete-messages"
+DELETE_SELECTED: Final = "bendybus:delete-selected-messages"
+EXTENT: Final = "bendybus:queue-extent"
+REDRIVE: Final = "bendybus:redrive-messages"
 # Those that need an entity that is open for receiving. Settling and renewing do not: what a
 # receiver holds it may finish.
 RECEIVING: Final = frozenset(
-    {"peek-message", "receive-by-sequence-number", "batch-delete-messages", DELETE_OF_STATE}
+    {
+        "peek-message",
+        "receive-by-sequence-number",
+        "batch-delete-messages",
+        DELETE_OF_STATE,
+        DELETE_SELECTED,
+        REDRIVE,
+    }
 )
 
 
@@ -61,6 +78,7 @@ class ManagementNode:
         clock: Clock,
         transactions: OpenTransactions,
         find_session: FindSession,
+        may_send: MaySend,
     ) -> None:
         self._sub_queue = sub_queue
         self._clock = clock
@@ -75,6 +93,9 @@ class ManagementNode:
             "cancel-scheduled-message": partial(cancel_scheduled, sub_queue, clock),
             "batch-delete-messages": partial(delete_messages, sub_queue, clock),
             DELETE_OF_STATE: partial(delete_messages_of_state, sub_queue, clock),
+            DELETE_SELECTED: partial(delete_selected_messages, sub_queue, catalog, clock),
+            EXTENT: partial(queue_extent, sub_queue),
+            REDRIVE: partial(redrive_messages, sub_queue, catalog, clock, may_send),
             "renew-session-lock": sessions.renew,
             "get-session-state": sessions.state,
             "set-session-state": sessions.set_state,
