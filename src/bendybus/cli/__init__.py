@@ -4,8 +4,11 @@ import typer
 
 from bendybus import __version__
 from bendybus.cli.failure import ending_in_one_line
-from bendybus.cli.messages import peek, receive, send
+from bendybus.cli.peek import peek
 from bendybus.cli.purge import purge
+from bendybus.cli.receive import receive
+from bendybus.cli.redrive import redrive
+from bendybus.cli.send import send
 from bendybus.cli.serve import serve
 from bendybus.cli.store import store_commands
 
@@ -22,6 +25,7 @@ app.command()(send)
 app.command()(receive)
 app.command()(peek)
 app.command()(purge)
+app.command()(redrive)
 app.add_typer(store_commands, name="store")
 
 

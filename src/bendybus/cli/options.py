@@ -40,3 +40,18 @@ SubscriptionOption = Annotated[
 DeadLetterOption = Annotated[
     bool, typer.Option("--dead-letter", help="Its dead-letter queue instead.")
 ]
+FilterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--filter", help="Only messages for which this is true, such as \"colour = 'red'\"."
+    ),
+]
+OlderOption = Annotated[
+    str | None, typer.Option("--older-than", help="Enqueued so long ago, such as 36h or 7d.")
+]
+NewerOption = Annotated[
+    str | None, typer.Option("--newer-than", help="Enqueued since, such as 15m.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing; say how many it would be.")
+]

@@ -11,8 +11,11 @@ from bendybus.client.asynchronous import (
     AsyncTransaction,
 )
 from bendybus.client.blocking import Client, Receiver, Sender, SessionReceiver, Transaction
+from bendybus.client.going_through import Progress
 from bendybus.client.message import Message, MessageId, MessageState, ReceivedMessage
+from bendybus.client.purging import Purge
 from bendybus.client.receive_mode import ReceiveMode
+from bendybus.client.redriving import Redrive
 from bendybus.model.ids import SubQueue
 
 __all__ = [
@@ -25,9 +28,12 @@ __all__ = [
     "Message",
     "MessageId",
     "MessageState",
+    "Progress",
+    "Purge",
     "ReceiveMode",
     "ReceivedMessage",
     "Receiver",
+    "Redrive",
     "Sender",
     "SessionReceiver",
     "SubQueue",

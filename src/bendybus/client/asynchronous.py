@@ -17,10 +17,13 @@ from bendybus.client.async_io import AsyncIo
 from bendybus.client.calls import CLOSE_SECONDS, TIMEOUT_SECONDS, connector_for, listed
 from bendybus.client.connecting import Connector
 from bendybus.client.entity_path import entity_path
+from bendybus.client.going_through import OnProgress, Progress, whole_run
 from bendybus.client.managing import DELETED_PER_CALL_MAX, DeleteWish, ManagedEntity
 from bendybus.client.message import Message, MessageState, ReceivedMessage
+from bendybus.client.purging import Purge, Purging
 from bendybus.client.receive_mode import ReceiveMode
 from bendybus.client.receiving import Receiving
+from bendybus.client.redriving import Redrive, Redriving
 from bendybus.client.sending import Sending
 from bendybus.client.session_receiving import SessionReceiving
 from bendybus.client.steps import Step
@@ -385,6 +388,48 @@ class AsyncClient:
         """Return the ids of the sessions that have messages."""
         managed = ManagedEntity(self._connector, entity_path(entity, subscription))
         return await self._caller.run(managed.sessions(self._caller.deadline()))
+
+    async def count(
+        self,
+        entity: str,
+        *,
+        subscription: str | None = None,
+        sub_queue: SubQueue = SubQueue.MAIN,
+    ) -> int:
+        """Return how many messages there are, of any state, in all fragments that are online."""
+        managed = ManagedEntity(self._connector, entity_path(entity, subscription, sub_queue))
+        return (await self._caller.run(managed.extent(self._caller.deadline()))).messages
+
+    async def redrive(
+        self,
+        entity: str,
+        wish: Redrive | None = None,
+        *,
+        subscription: str | None = None,
+        sub_queue: SubQueue = SubQueue.DEAD_LETTER,
+        on_progress: OnProgress | None = None,
+    ) -> Progress:
+        """Have dead letters tried again, without receiving them; return how it went.
+
+        What was cut off can be asked for again: it does the rest, and nothing twice.
+        """
+        path = entity_path(entity, subscription, sub_queue)
+        run = Redriving(self._connector, path, wish or Redrive())
+        return await self._caller.run(whole_run(run, self._caller.deadline, on_progress))
+
+    async def purge(
+        self,
+        entity: str,
+        wish: Purge | None = None,
+        *,
+        subscription: str | None = None,
+        sub_queue: SubQueue = SubQueue.MAIN,
+        on_progress: OnProgress | None = None,
+    ) -> Progress:
+        """Delete messages unread, those for which a condition is true; return how it went."""
+        path = entity_path(entity, subscription, sub_queue)
+        run = Purging(self._connector, path, wish or Purge())
+        return await self._caller.run(whole_run(run, self._caller.deadline, on_progress))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncTransaction]:

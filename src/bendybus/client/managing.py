@@ -43,12 +43,34 @@ class DeleteWish(NamedTuple):
         return cls(state, until or latest)
 
 
-class ManagedEntity:
-    """One entity, or a sub-queue of it, as its management node sees it."""
+class Extent(NamedTuple):
+    """How many messages there are, and of each fragment the last number; None if it is away."""
 
-    def __init__(self, connector: Connector, path: str) -> None:
+    messages: int
+    last_sequences: list[int | None]
+
+
+class PartDone(NamedTuple):
+    """What was done to a part of a queue, and where the next begins; None at the end."""
+
+    done: int
+    looked_at: int
+    locked: int
+    refused: int
+    refusal: str | None
+    next_sequence: int | None
+
+
+class ManagedEntity:
+    """One entity, or a sub-queue of it, as its management node sees it.
+
+    `others` are entities that requests concern as well: the broker wants tokens for them, too.
+    """
+
+    def __init__(self, connector: Connector, path: str, others: Sequence[str] = ()) -> None:
         self.path = path
         self._connector = connector
+        self._others = others
 
     # Messages
 
@@ -154,6 +176,33 @@ class ManagedEntity:
         deleted = _field(answer, "message-count")
         return deleted if isinstance(deleted, int) else 0
 
+    def extent(self, deadline: float) -> Step[Extent]:
+        """Return how much there is to go through."""
+        answer = yield from self._ask_again("bendybus:queue-extent", {}, deadline)
+        ends = [each for each in _items(answer, "last-sequence-numbers") if isinstance(each, int)]
+        return Extent(_number(answer, "message-count"), [end if end >= 0 else None for end in ends])
+
+    def pass_through(
+        self,
+        operation: str,
+        body: dict[object, object],
+        deadline: float,
+        *,
+        is_repeatable: bool,
+    ) -> Step[PartDone]:
+        """Have something done to a part of the queue."""
+        ask = self._ask_again if is_repeatable else self._ask
+        answer = yield from ask(operation, body, deadline)
+        refusal, following = _field(answer, "refusal"), _field(answer, "next-sequence-number")
+        return PartDone(
+            _number(answer, "message-count"),
+            _number(answer, "looked-at"),
+            _number(answer, "locked"),
+            _number(answer, "refused"),
+            refusal if isinstance(refusal, str) else None,
+            following if isinstance(following, int) else None,
+        )
+
     # Sessions
 
     def renew_session(self, session_id: str, deadline: float) -> Step[datetime]:
@@ -213,6 +262,8 @@ class ManagedEntity:
     def _request(
         self, connection: Connection, operation: str, body: dict[object, object], deadline: float
     ) -> Step[Response]:
+        for path in self._others:
+            yield from self._connector.renew_token(connection, path, deadline)
         name = operation if ":" in operation else f"com.microsoft:{operation}"
         properties: dict[object, object] = {"operation": name}
         node = connection.management(self.path)
@@ -225,6 +276,11 @@ def _numbers(numbers: Sequence[int]) -> AmqpArray:
 
 def _field(answer: Response, name: str) -> object:
     return answer.body.get(name) if isinstance(answer.body, dict) else None
+
+
+def _number(answer: Response, name: str) -> int:
+    value = _field(answer, name)
+    return value if isinstance(value, int) else 0
 
 
 def _items(answer: Response, name: str) -> Sequence[object]:

@@ -24,6 +24,9 @@ from bendybus.client.receiving_end import ReceivingEnd
 MessageId: TypeAlias = str | bytes | uuid.UUID | int
 """The types that ids may have."""
 
+DEAD_LETTER_PROPERTIES: Final = ("DeadLetterReason", "DeadLetterErrorDescription")
+"""The application properties that say why a message is a dead letter."""
+
 _TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF
 _TOKEN_SIZE: Final = 16
 _NO_TEXTS: Final = (None,) * 5
@@ -235,14 +238,19 @@ class ReceivedMessage:
     @property
     def dead_letter_reason(self) -> str | None:
         """Why it is in a dead-letter queue."""
-        value = self.application_properties.get("DeadLetterReason")
+        value = self.application_properties.get(DEAD_LETTER_PROPERTIES[0])
         return value if isinstance(value, str) else None
 
     @property
     def dead_letter_description(self) -> str | None:
         """More about why it is in a dead-letter queue."""
-        value = self.application_properties.get("DeadLetterErrorDescription")
+        value = self.application_properties.get(DEAD_LETTER_PROPERTIES[1])
         return value if isinstance(value, str) else None
+
+    @property
+    def dead_letter_source(self) -> str | None:
+        """The entity that it became a dead letter of."""
+        return self._parts.text("x-opt-deadletter-source")
 
     @property
     def sequence_number(self) -> int | None:
@@ -285,8 +293,15 @@ class ReceivedMessage:
         self._locked_until = until
 
     def to_message(self) -> Message:
-        """Return the same message to be sent again, with its id and all that its sender said."""
+        """Return the same message to be sent again, with its id and all that its sender said.
+
+        Why it is a dead letter, if it is one, belongs to where it is, and is left out.
+        """
         parts = self._parts
+        properties = dict(self.application_properties)
+        if self.dead_letter_source is not None:
+            for name in DEAD_LETTER_PROPERTIES:
+                properties.pop(name, None)
         message_id, correlation_id = parts.property_at(0), parts.property_at(5)
         return Message(
             parts.body,
@@ -300,7 +315,7 @@ class ReceivedMessage:
             reply_to=self.reply_to,
             reply_to_session_id=self.reply_to_session_id,
             time_to_live=self.time_to_live,
-            application_properties=self.application_properties,
+            application_properties=properties,
         )
 
     def _header_number(self, index: int) -> int | None:

@@ -1,0 +1,95 @@
+"""How far a command has come, shown while it runs: on a terminal, and not in the way of output."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from bendybus.cli.failure import CommandFailed
+from bendybus.cli.options import Output
+from bendybus.client.going_through import OnProgress, Progress
+
+
+class _Rate(ProgressColumn):
+    """How many messages a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s")
+
+
+@contextmanager
+def shown_progress(verb: str) -> Iterator[OnProgress]:
+    """Show how many of the messages were looked at, and how many of them were meant."""
+    bars = Bars(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bars:
+        bar = bars.add_task(verb, total=None)
+
+        def show(progress: Progress) -> None:
+            bars.update(
+                bar,
+                total=max(progress.total, progress.looked_at),
+                completed=progress.looked_at,
+                description=f"{verb} {progress.done:,}",
+            )
+
+        yield show
+
+
+@contextmanager
+def shown_count(verb: str, *, is_shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show how many messages were looked at, where nobody knows how many there are."""
+    bars = Bars(
+        SpinnerColumn(),
+        TextColumn("{task.description} {task.completed:,}"),
+        _Rate(),
+        console=Console(stderr=True),
+        disable=not (is_shown and sys.stderr.isatty()),
+        transient=True,
+    )
+    with bars:
+        bar = bars.add_task(verb, total=None)
+        yield lambda count: bars.update(bar, completed=count)
+
+
+def report(done: Progress, verb: str, output: Output) -> None:
+    """Print how it went. Raises `CommandFailed` if a part of the queue could not be reached."""
+    if output is Output.JSON:
+        typer.echo(json.dumps(asdict(done)))
+    else:
+        typer.echo(f"{done.done} {verb}")
+        if done.locked:
+            typer.echo(f"{done.locked} left alone: somebody holds them", err=True)
+        if done.refused:
+            typer.echo(f"{done.refused} cannot go there; the first, {done.refusal}", err=True)
+    if done.unavailable:
+        fragments = ", ".join(map(str, done.unavailable))
+        raise CommandFailed(
+            f"fragments {fragments} cannot be reached: their store is away. See `bendybus store"
+            " list`, and run this again when it is back"
+        )
