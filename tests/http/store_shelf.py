@@ -6,6 +6,7 @@ from starlette.applications import Starlette
 
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
+from bendybus.broker.rate_limits import Rates
 from bendybus.content.rule_view import WireContentReader
 from bendybus.http.front import Front
 from bendybus.http.rest import Rest
@@ -16,6 +17,7 @@ from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.testing.clock import ManualClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ANY_RATE = Rates()
 RULES = (
     AccessRule("Root", "root-key", frozenset({Right.MANAGE})),
     AccessRule("Sender", "send-key", frozenset({Right.SEND})),
@@ -32,10 +34,11 @@ def authorized(
     return {"Authorization": make_sas(resource, rule, key, now + timedelta(minutes=5))}
 
 
-def authentication(now: datetime = NOON) -> Authentication:
+def authentication(now: datetime = NOON, rates: Rates = ANY_RATE) -> Authentication:
     """Return what checks the tokens of `authorized`, in a namespace without entities."""
     catalog = Catalog([], "ns", WireContentReader(), RULES)
-    return Authentication(catalog, ManualClock(Instant(int(now.timestamp() * 1000))))
+    clock = ManualClock(Instant(int(now.timestamp() * 1000)))
+    return Authentication(catalog, clock, rates=rates)
 
 
 def front(app: Starlette) -> Front:

@@ -8,16 +8,21 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from bendybus.broker.rate_limits import Rates
 from bendybus.http.app import create_app
 from bendybus.http.stores import StoreDrills
 from bendybus.model.store_status import StoreStatus
-from tests.http.store_shelf import NOON, StoreShelf, authentication, authorized
+from tests.http.store_shelf import ANY_RATE, NOON, StoreShelf, authentication, authorized
 
 
-def app_with(drills: StoreDrills, is_started: Callable[[], bool] = lambda: True) -> Starlette:
+def app_with(
+    drills: StoreDrills,
+    is_started: Callable[[], bool] = lambda: True,
+    rates: Rates = ANY_RATE,
+) -> Starlette:
     return create_app(
         namespace="ns",
-        authentication=authentication(),
+        authentication=authentication(rates=rates),
         drills=drills,
         is_started=is_started,
         now=lambda: NOON,
@@ -172,3 +177,22 @@ async def test_a_defect_is_logged_and_not_shown_to_the_caller(
     assert answer.headers["x-bendybus-error"] == "internal-error"
     assert "secret" not in answer.text
     assert "the secret cause" in caplog.text
+
+
+@pytest.mark.parametrize("rates", [Rates(namespace=2), Rates(connection=2), Rates(2, 5)])
+async def test_more_requests_than_a_second_may_have_are_told_when_to_come_back(
+    rates: Rates,
+) -> None:
+    async with client_of(app_with(StoreShelf(1), rates=rates)) as client:
+        answers = [await client.get("/$stores", headers=authorized()) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[2].headers["retry-after"] == "1"
+    assert "SubCode=50004. Too many requests" in answers[2].text
+
+
+async def test_who_has_no_right_does_not_use_up_the_requests_of_others() -> None:
+    async with client_of(app_with(StoreShelf(1), rates=Rates(namespace=1))) as client:
+        for _ in range(3):
+            refused = await client.get("/$stores", headers=authorized("Sender", "send-key"))
+            assert refused.status_code == 401
+        assert (await client.get("/$stores", headers=authorized())).status_code == 200

@@ -1,7 +1,8 @@
 """Files that are not ours, from the future, damaged, full or in use."""
 
+import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -154,3 +155,36 @@ async def test_a_reader_in_another_program_stops_neither_commits_nor_write_backs
             assert reader.execute("SELECT count(*) FROM message").fetchall() == before
         assert store.is_online
         assert len(await contents_of(store)) == 20
+
+
+def modes_in(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+@pytest.fixture
+def careless() -> Iterator[None]:
+    """Whatever is created can be read by everybody, unless its creator says otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("careless")
+async def test_what_a_store_writes_is_for_its_owner_only(tmp_path: Path) -> None:
+    async with opened(tmp_path / "store.db") as store:
+        await store.put_entity(ORDERS)
+        modes = modes_in(tmp_path)
+    assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
+
+
+@pytest.mark.usefixtures("careless")
+async def test_files_that_others_could_read_are_closed_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with opened(path):
+        pass
+    path.chmod(0o644)
+    (tmp_path / "store.db-wal").touch(0o666)
+    async with opened(path) as store:
+        assert store.is_online
+        modes = modes_in(tmp_path)
+    assert set(modes.values()) == {0o600}

@@ -118,7 +118,7 @@ def _settings(options: Choices, config: Path | None) -> Settings:
 def _prepare_data_folder(folder: Path) -> None:
     """Make the folder and try to write in it, so that a mistake shows before anything starts."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

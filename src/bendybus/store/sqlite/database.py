@@ -24,6 +24,7 @@ import apsw
 from bendybus.model.errors import DataFolderUnusable, EntityNotFound
 from bendybus.model.ids import COUNTER_BITS, SubQueue
 from bendybus.store.port import UNTIL_REOPENED
+from bendybus.store.sqlite.private_files import keep_private
 from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
 
@@ -231,6 +232,7 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
     Raises `apsw.Error` when the disk does not let us, and `DataFolderUnusable`, leaving the file
     as it is, when it is not ours to use.
     """
+    keep_private(path)
     connection = apsw.Connection(str(path), vfs=vfs)
     try:
         connection.set_busy_timeout(pacing.busy_timeout_ms)
