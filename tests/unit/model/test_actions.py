@@ -10,6 +10,7 @@ from tests.http.store_shelf import NOON
 # Written from the documentation, not from the code.
 NEEDS_SEND = {"send", "schedule-message", "cancel-scheduled-message"}
 NEEDS_MANAGE = {
+    "bendybus:redrive-messages",
     "add-rule",
     "remove-rule",
     "enumerate-rules",
