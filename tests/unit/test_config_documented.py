@@ -15,6 +15,8 @@ from bendybus.config_file.properties import (
     SUBSCRIPTION_KEYS,
     TOPIC_KEYS,
 )
+from bendybus.model.access import with_implied
+from bendybus.model.token_issuer import SERVICE_ROLES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "configuration.md").read_text()
@@ -55,3 +57,20 @@ def test_the_example_of_the_page_is_a_good_file(tmp_path: Path) -> None:
     assert config.namespace.queues[0].properties.effective_max_size_megabytes == 32768
     assert config.namespace.topics[0].subscriptions[0].rules[0].name == "colour"
     assert config.choices.data == tmp_path / "data"
+
+
+def test_the_examples_of_the_page_on_security_are_good_files(tmp_path: Path) -> None:
+    examples = re.findall(r"```yaml\n(.*?)```", (DOCS / "security.md").read_text(), re.DOTALL)
+    namespaces = []
+    for number, example in enumerate(examples):
+        file = tmp_path / f"example-{number}.yaml"
+        file.write_text(example)
+        namespaces.append(load_config(file).namespace)
+    rules, issuer = namespaces
+    assert [rule.name for rule in rules.queues[0].properties.authorization_rules] == [
+        "order-desk",
+        "warehouse",
+    ]
+    assert issuer.token_issuer is not None
+    written = {role.role: with_implied(role.rights) for role in issuer.token_issuer.roles[:3]}
+    assert written == {role.role: role.rights for role in SERVICE_ROLES}
