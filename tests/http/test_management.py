@@ -62,9 +62,13 @@ async def test_a_topic_its_subscriptions_and_their_rules_are_managed(
     rule = await administrator.entry("/t/subscriptions/s/rules/$Default")
     assert read_rule(rule.description, "$Default").filter == TrueFilter()
     content = '<Filter i:type="SqlFilter"><SqlExpression>a = 1</SqlExpression></Filter>'
-    answer = await administrator.call("PUT", "/t/subscriptions/s/rules/r", raw_body(Kind.RULE, content))
+    answer = await administrator.call(
+        "PUT", "/t/subscriptions/s/rules/r", raw_body(Kind.RULE, content)
+    )
     assert answer.status_code == 201
-    assert [each.title for each in (await administrator.feed("/t/subscriptions/s/rules")).entries] == [
+    assert [
+        each.title for each in (await administrator.feed("/t/subscriptions/s/rules")).entries
+    ] == [
         "$Default",
         "r",
     ]
@@ -133,7 +137,9 @@ async def test_clients_may_send_back_all_that_they_got(administrator: Administra
     assert administrator.broker.catalog.record("q").entity == before
 
 
-async def test_a_whole_description_takes_away_what_it_leaves_out(administrator: Administrator) -> None:
+async def test_a_whole_description_takes_away_what_it_leaves_out(
+    administrator: Administrator,
+) -> None:
     await administrator.create("/target", Kind.QUEUE)
     await administrator.create("/q", Kind.QUEUE, forward_to="target", user_metadata="mine")
     partial = await administrator.update("/q", Kind.QUEUE, max_delivery_count=3)
@@ -150,7 +156,9 @@ async def test_a_whole_description_takes_away_what_it_leaves_out(administrator: 
 @pytest.mark.parametrize(
     "written", ["target", "sb://localhost/target", "https://other:443/target/", "sb://h/tar%67et"]
 )
-async def test_the_target_of_forwarding_is_a_name_or_a_url(administrator: Administrator, written: str) -> None:
+async def test_the_target_of_forwarding_is_a_name_or_a_url(
+    administrator: Administrator, written: str
+) -> None:
     await administrator.create("/target", Kind.QUEUE)
     body = raw_body(Kind.QUEUE, f"<ForwardTo>{written}</ForwardTo>")
     answer = await administrator.call(
@@ -158,10 +166,15 @@ async def test_the_target_of_forwarding_is_a_name_or_a_url(administrator: Admini
     )
     assert answer.status_code == 201, answer.text
     assert administrator.broker.queue("q").properties.forward_to == "target"
-    assert text_of((await administrator.entry("/q")).description, "ForwardTo") == "sb://localhost/target"
+    assert (
+        text_of((await administrator.entry("/q")).description, "ForwardTo")
+        == "sb://localhost/target"
+    )
 
 
-async def test_authorization_rules_are_given_and_shown_with_their_keys(administrator: Administrator) -> None:
+async def test_authorization_rules_are_given_and_shown_with_their_keys(
+    administrator: Administrator,
+) -> None:
     rights = frozenset({Right.SEND, Right.LISTEN})
     mine = AccessRule("mine", "a-key-long-enough-to-be-one", rights, "b-key-long-enough-to-be-one")
     unmade = AccessRule("made", None, rights)
@@ -203,7 +216,9 @@ async def test_filters_of_a_topic_are_counted_for_clients_that_know_of_it(
         ("three", '<Filter i:type="CorrelationFilter"><To>y</To></Filter>'),
     ):
         path = f"/t/subscriptions/s/rules/{name}"
-        assert (await administrator.call("PUT", path, raw_body(Kind.RULE, content))).status_code == 201
+        assert (
+            await administrator.call("PUT", path, raw_body(Kind.RULE, content))
+        ).status_code == 201
     newest = read_facts((await administrator.entry("/t?api-version=2024-05")).description)
     assert (newest.sql_filter_count, newest.correlation_filter_count) == (1, 2)
     assert newest.subscription_count == 1
@@ -211,7 +226,9 @@ async def test_filters_of_a_topic_are_counted_for_clients_that_know_of_it(
     assert older.find("SqlFilterCount") is None
 
 
-async def test_an_entry_is_addressed_as_the_client_addressed_it(administrator: Administrator) -> None:
+async def test_an_entry_is_addressed_as_the_client_addressed_it(
+    administrator: Administrator,
+) -> None:
     """The JavaScript client takes names from addresses, and knows the words in one case only."""
     await administrator.create("/T/a", Kind.TOPIC)
     await administrator.create("/T/a/Subscriptions/s", Kind.SUBSCRIPTION)

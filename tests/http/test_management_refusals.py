@@ -78,7 +78,9 @@ BAD_PROPERTIES = {
 
 
 @pytest.mark.parametrize("content", BAD_PROPERTIES.values(), ids=BAD_PROPERTIES.keys())
-async def test_a_queue_with_a_bad_property_is_not_made(administrator: Administrator, content: str) -> None:
+async def test_a_queue_with_a_bad_property_is_not_made(
+    administrator: Administrator, content: str
+) -> None:
     answer = await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content))
     assert subcode(answer) == BAD_REQUEST
     named = content[1 : content.index(">")]
@@ -86,17 +88,25 @@ async def test_a_queue_with_a_bad_property_is_not_made(administrator: Administra
     assert not administrator.broker.catalog.has("new")
 
 
-async def test_express_and_duplicate_detection_do_not_go_together(administrator: Administrator) -> None:
+async def test_express_and_duplicate_detection_do_not_go_together(
+    administrator: Administrator,
+) -> None:
     content = (
         "<RequiresDuplicateDetection>true</RequiresDuplicateDetection>"
         "<EnableExpress>true</EnableExpress>"
     )
-    assert subcode(await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
+    assert (
+        subcode(await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content)))
+        == BAD_REQUEST
+    )
 
 
 async def test_a_queue_with_sessions_cannot_forward(administrator: Administrator) -> None:
     content = "<RequiresSession>true</RequiresSession><ForwardTo>q</ForwardTo>"
-    assert subcode(await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content))) == BAD_REQUEST
+    assert (
+        subcode(await administrator.call("PUT", "/new", raw_body(Kind.QUEUE, content)))
+        == BAD_REQUEST
+    )
 
 
 IMMUTABLE = {
@@ -192,7 +202,9 @@ BAD_BODIES = {
 
 
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES.keys())
-async def test_a_body_that_describes_no_queue_is_refused(administrator: Administrator, body: bytes) -> None:
+async def test_a_body_that_describes_no_queue_is_refused(
+    administrator: Administrator, body: bytes
+) -> None:
     assert subcode(await administrator.call("PUT", "/new", body)) == BAD_REQUEST
     assert not administrator.broker.catalog.has("new")
 
@@ -234,7 +246,9 @@ BAD_RULES = {
 @pytest.mark.parametrize("content", BAD_RULES.values(), ids=BAD_RULES.keys())
 async def test_a_bad_rule_is_not_made(administrator: Administrator, content: str) -> None:
     path = "/t/subscriptions/s/rules/new"
-    assert subcode(await administrator.call("PUT", path, raw_body(Kind.RULE, content))) == BAD_REQUEST
+    assert (
+        subcode(await administrator.call("PUT", path, raw_body(Kind.RULE, content))) == BAD_REQUEST
+    )
     assert subcode(await administrator.call("GET", path)) == NOT_FOUND
 
 
@@ -248,7 +262,9 @@ EXISTING = {
 
 
 @pytest.mark.parametrize(("path", "kind"), EXISTING.values(), ids=EXISTING.keys())
-async def test_what_exists_is_not_made_again(administrator: Administrator, path: str, kind: Kind) -> None:
+async def test_what_exists_is_not_made_again(
+    administrator: Administrator, path: str, kind: Kind
+) -> None:
     answer = await administrator.call("PUT", path, raw_body(kind, ""))
     assert subcode(answer) == CONFLICT
     assert "already exists" in answer.text
@@ -308,7 +324,9 @@ async def test_lists_and_the_namespace_are_only_read(administrator: Administrato
 @pytest.mark.parametrize(
     "query", ["?api-version=2013-08", "?x=api-version", "?api-version=2012-03"]
 )
-async def test_partitioning_needs_a_version_that_has_it(administrator: Administrator, query: str) -> None:
+async def test_partitioning_needs_a_version_that_has_it(
+    administrator: Administrator, query: str
+) -> None:
     body = request_body(Kind.QUEUE, enable_partitioning=True)
     answer = await administrator.call("PUT", f"/new{query}", body)
     assert subcode(answer) == BAD_REQUEST
@@ -321,7 +339,9 @@ async def test_partitioning_needs_a_version_that_has_it(administrator: Administr
     assert late.status_code == 201
 
 
-async def test_the_size_of_messages_needs_a_version_that_has_it(administrator: Administrator) -> None:
+async def test_the_size_of_messages_needs_a_version_that_has_it(
+    administrator: Administrator,
+) -> None:
     body = request_body(Kind.QUEUE, max_message_size_kilobytes=256)
     answer = await administrator.call("PUT", "/new?api-version=2017-04", body)
     assert subcode(answer) == BAD_REQUEST
@@ -331,7 +351,9 @@ async def test_the_size_of_messages_needs_a_version_that_has_it(administrator: A
 
 
 @pytest.mark.parametrize("version", ["yesterday", "2021", "2021-5", "2021-05-x", "-1"])
-async def test_a_version_that_is_no_date_is_refused(administrator: Administrator, version: str) -> None:
+async def test_a_version_that_is_no_date_is_refused(
+    administrator: Administrator, version: str
+) -> None:
     assert subcode(await administrator.call("GET", f"/q?api-version={version}")) == BAD_REQUEST
 
 
@@ -347,7 +369,10 @@ async def test_only_who_may_manage_does(administrator: Administrator) -> None:
     refused = await administrator.http.get("/q", headers={"Authorization": sender})
     assert subcode(refused) == "401/40100"
     forged = make_sas("http://localhost/", "Root", "other-key", _at(far))
-    assert subcode(await administrator.http.get("/q", headers={"Authorization": forged})) == "401/40103"
+    assert (
+        subcode(await administrator.http.get("/q", headers={"Authorization": forged}))
+        == "401/40103"
+    )
     other = make_sas("http://localhost/t", "Root", "root-key", _at(far))
     elsewhere = await administrator.http.delete("/q", headers={"Authorization": other})
     assert subcode(elsewhere) == "401/40103"
@@ -355,7 +380,9 @@ async def test_only_who_may_manage_does(administrator: Administrator) -> None:
 
 
 @pytest.mark.spec("R1.5")
-async def test_the_hundred_and_first_partitioned_entity_is_refused(administrator: Administrator) -> None:
+async def test_the_hundred_and_first_partitioned_entity_is_refused(
+    administrator: Administrator,
+) -> None:
     for number in range(99):
         answer = await administrator.create(f"/p{number}", Kind.QUEUE, enable_partitioning=True)
         assert answer.status_code == 201, answer.text

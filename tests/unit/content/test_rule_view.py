@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bendybus.amqp.sections import SectionCode, encode_properties, encode_section, find_sections
-from bendybus.amqp.values import Symbol, Timestamp, Uint, Ulong
+from bendybus.amqp.values import Described, Symbol, Timestamp, Uint, Ulong
 from bendybus.content.incoming_message import read_message
 from bendybus.content.rule_view import WireContentReader
 from bendybus.content.stored_content import decode_head, split_content
@@ -15,6 +15,7 @@ from bendybus.model.message import Marks, Message
 from bendybus.model.message_view import SYSTEM_PROPERTIES
 from bendybus.model.rule_actions import Changes, Written
 from bendybus.model.sql_values import FilterFailed
+from bendybus.model.time_values import Moment, Span
 
 READER = WireContentReader()
 NOW = Instant(1_000_000)
@@ -131,6 +132,17 @@ def test_a_changed_copy_keeps_all_that_was_not_changed() -> None:
     before, after = (decode_head(split_content(each.content)[0]) for each in (message, copy))
     assert before == after
     assert READER.view(message, NOW).user["colour"] == "red"
+
+
+def test_times_and_durations_of_a_rule_have_their_own_types_on_the_wire() -> None:
+    written: dict[str, object] = {
+        "at": Moment.from_text("2020-07-05T11:12:13Z"),
+        "for": Span.from_text("PT1.5S"),
+    }
+    user = READER.view(READER.changed(full(), changes(user=written)), NOW).user
+
+    assert (type(user["at"]), user["at"]) == (Timestamp, 1_593_947_533_000)
+    assert user["for"] == Described(Symbol("com.microsoft:timespan"), 15_000_000)
 
 
 def test_keys_that_are_changed_are_changed_wherever_they_are_kept() -> None:

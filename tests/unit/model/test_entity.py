@@ -231,3 +231,10 @@ def test_a_namespace_has_at_most_10000_entities() -> None:
     Namespace("ns", queues)
     with pytest.raises(QuotaExceeded, match="at most 10000"):
         Namespace("ns", queues, (Topic("t"),))
+
+
+@pytest.mark.parametrize("properties", [QueueProperties, TopicProperties])
+def test_an_express_entity_cannot_have_duplicate_detection(properties: Any) -> None:
+    with pytest.raises(ArgumentInvalid) as refused:
+        properties(enable_express=True, requires_duplicate_detection=True)
+    assert refused.value.argument == "enable_express"
