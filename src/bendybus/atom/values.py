@@ -99,7 +99,8 @@ def write_date_time(at: datetime | None) -> str:
     """Write a time in UTC with the seven digits that .NET writes; None is one that never was."""
     if at is None:
         return NEVER
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}0Z"
+    # Ten times as fast as strftime, and each answer has several.
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}0Z"
 
 
 def read_any(element: Element) -> PropertyValue:
