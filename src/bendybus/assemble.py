@@ -15,6 +15,7 @@ from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.forward import Forwarder
+from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.rate_limits import Rates
 from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
@@ -80,13 +81,12 @@ async def run_broker(
     clock = SystemClock()
     with _only_broker_on(settings.data):
         async with _open_stores(settings) as stores:
-            catalog = Catalog(
-                stores, settings.namespace.name, WireContentReader(), settings.access_rules
-            )
-            await catalog.load()
+            namespaces = Namespaces(stores, WireContentReader())
+            catalog = namespaces.add(settings.namespace.name, settings.access_rules)
+            await namespaces.load()
             await catalog.declare(settings.namespace.entities, now=clock.now())
             async with (
-                _sweeping(catalog, clock) as sweeping,
+                _sweeping(namespaces, clock) as sweeping,
                 trusting(settings.namespace.token_issuer, clock) as bearer_tokens,
                 _serving(
                     settings,
@@ -151,15 +151,16 @@ async def _serving(
 
 
 @asynccontextmanager
-async def _sweeping(catalog: Catalog, clock: Clock) -> AsyncIterator[asyncio.Task[None]]:
+async def _sweeping(namespaces: Namespaces, clock: Clock) -> AsyncIterator[asyncio.Task[None]]:
     """Deal with what is due, on its way or idle, beside the traffic."""
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
             # First: what may have arrived elsewhere is taken up before any of it can expire.
-            tasks.create_task(Forwarder(catalog, clock).run(), name="forward")
-            tasks.create_task(Sweep(catalog, clock).run(), name="sweep")
-            tasks.create_task(Removal(catalog, clock).run(), name="removal")
+            tasks.create_task(Forwarder(namespaces, clock).run(), name="forward")
+            tasks.create_task(Sweep(namespaces.holdings, clock).run(), name="sweep")
+            tasks.create_task(Removal(namespaces, clock).run(), name="removal")
+            tasks.create_task(namespaces.keep_agreeing(), name="agreement")
 
     task = asyncio.create_task(run())
     try:

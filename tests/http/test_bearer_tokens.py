@@ -14,15 +14,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.bearer_tokens import BearerTokens
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.issuer_keys import REST_SECONDS, KeySetInvalid, read_keys
-from bendybus.content.rule_view import WireContentReader
 from bendybus.http.issuers import document_source, trusting
 from bendybus.model.access import TOKEN_LENGTH_MAX, Claims, Right
 from bendybus.model.errors import AuthenticationFailed, ServerBusy, TokenMalformed
 from bendybus.model.token_issuer import TokenIssuer
 from bendybus.testing.clock import NOON, ManualClock
 from tests.http.local_issuer import LocalIssuer, local_issuer, new_key
+from tests.http.store_shelf import no_entities
 
 SECONDS = NOON // 1000
 AN_HOUR = SECONDS + 3600
@@ -51,7 +50,7 @@ async def bearer(issuer: LocalIssuer, clock: ManualClock) -> AsyncIterator[Beare
 
 @pytest.fixture
 def authentication(bearer: BearerTokens, clock: ManualClock) -> Authentication:
-    return Authentication(Catalog([], "ns", WireContentReader()), clock, bearer)
+    return Authentication(no_entities(), clock, bearer)
 
 
 async def claims(authentication: Authentication, token: str) -> Claims:
@@ -232,7 +231,7 @@ async def test_while_no_key_was_ever_read_the_client_is_told_to_come_back(
 ) -> None:
     issuer.status = 503
     async with trusting(issuer.trusted, clock) as bearer:
-        authentication = Authentication(Catalog([], "ns", WireContentReader()), clock, bearer)
+        authentication = Authentication(no_entities(), clock, bearer)
         with pytest.raises(ServerBusy, match="could not be read"):
             await claims(authentication, issuer.token("first", expires=AN_HOUR))
         issuer.status = 200
@@ -247,7 +246,7 @@ async def test_keys_are_not_fetched_from_where_the_issuer_points_to(
         other.add_key("first")
         issuer.status, issuer.location = 302, f"{other.url}/keys"
         async with trusting(issuer.trusted, clock) as bearer:
-            authentication = Authentication(Catalog([], "ns", WireContentReader()), clock, bearer)
+            authentication = Authentication(no_entities(), clock, bearer)
             with pytest.raises(ServerBusy):
                 await claims(authentication, other.token("first", expires=AN_HOUR, iss=issuer.url))
         assert other.asked == 0
@@ -260,7 +259,7 @@ async def test_keys_are_read_from_a_file_too(
     path.write_bytes(issuer.document())
     told = TokenIssuer(issuer.url, issuer.trusted.audience, str(path))
     async with trusting(told, clock) as bearer:
-        authentication = Authentication(Catalog([], "ns", WireContentReader()), clock, bearer)
+        authentication = Authentication(no_entities(), clock, bearer)
         await claims(authentication, issuer.token("first", expires=AN_HOUR))
     assert issuer.asked == 0
 

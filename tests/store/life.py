@@ -34,8 +34,8 @@ class Life:
     async def start(self) -> None:
         """Open the store and make its entities."""
         await self.store.start()
-        await self.store.put_entity(ORDERS)
-        await self.store.put_entity(EVENTS)
+        await self.store.put_entities([ORDERS])
+        await self.store.put_entities([EVENTS])
         await self.come_to_rest()
         self.begin = len(self.disk.history)
 

@@ -38,7 +38,7 @@ def specimen(tmp_path: Path) -> Specimen:
     """Make a file with small and large messages, with and without fields, some dead-lettered."""
     path = tmp_path / "specimen.db"
     database = open_database(path, Pacing())
-    catalog.put_entity(database, 0, ORDERS)
+    catalog.put_entities(database, 0, [ORDERS])
     applying.make(database, Append(MAIN, [_message(n) for n in range(COUNT)], ROOMY), NOON)
     wish = Acquire(MAIN, MOVED, ROOMY, UNTIL, 1)
     for message in reading.acquire(database, wish, NOON):

@@ -46,7 +46,7 @@ async def test_a_full_disk_takes_the_store_offline_until_there_is_room(small_dis
     pacing = Pacing(log_pages_max=50, retry_seconds=0.01)
     store = SqliteStore(0, small_disk / "store.db", pacing=pacing)
     await store.start()
-    await store.put_entity(ORDERS)
+    await store.put_entities([ORDERS])
     kept: list[bytes] = []
     with pytest.raises(StoreUnavailable, match="SQLITE_FULL"):
         await send_until_refused(store, kept)

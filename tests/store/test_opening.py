@@ -97,7 +97,7 @@ async def test_a_damaged_file_is_not_retried_but_may_be_replaced_and_brought_onl
 ) -> None:
     path = tmp_path / "store.db"
     async with opened(path) as store:
-        await store.put_entity(ORDERS)
+        await store.put_entities([ORDERS])
         await send(store, *[b"x" * 100] * 500)
     good = path.read_bytes()
     path.write_bytes(good[:4096] + b"\xff" * (len(good) - 4096))
@@ -129,7 +129,7 @@ async def test_a_folder_that_is_missing_is_a_failure_that_heals(tmp_path: Path) 
 async def test_while_another_program_holds_the_file_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with opened(path, Pacing(busy_timeout_ms=1, retry_seconds=3600)) as store:
-        await store.put_entity(ORDERS)
+        await store.put_entities([ORDERS])
         with closing(apsw.Connection(str(path))) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreUnavailable, match="SQLITE_BUSY"):
@@ -146,7 +146,7 @@ async def test_a_reader_in_another_program_stops_neither_commits_nor_write_backs
 ) -> None:
     path = tmp_path / "store.db"
     async with opened(path, Pacing(log_pages_max=4, busy_timeout_ms=1)) as store:
-        await store.put_entity(ORDERS)
+        await store.put_entities([ORDERS])
         with closing(apsw.Connection(str(path))) as reader:
             reader.execute("BEGIN")
             before = reader.execute("SELECT count(*) FROM message").fetchall()
@@ -172,7 +172,7 @@ def careless() -> Iterator[None]:
 @pytest.mark.usefixtures("careless")
 async def test_what_a_store_writes_is_for_its_owner_only(tmp_path: Path) -> None:
     async with opened(tmp_path / "store.db") as store:
-        await store.put_entity(ORDERS)
+        await store.put_entities([ORDERS])
         modes = modes_in(tmp_path)
     assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
 

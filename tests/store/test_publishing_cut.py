@@ -126,12 +126,14 @@ async def live(disk: FaultyDisk, folder: Path, random: Random) -> News:
     life = Life(disk, folder, random)
     await life.start()
     topic = EntityRecord(EntityNumber(3), Topic("news"), 1, (FragmentPlace(HERE, TOPIC),))
-    await life.store.put_entity(topic)
+    await life.store.put_entities([topic])
     for at, queue in enumerate((FIRST, SECOND)):
         place = FragmentPlace(HERE, queue)
         parent = ParentTopic(topic.number, "news")
         name = Subscription(f"s{at}")
-        await life.store.put_entity(EntityRecord(EntityNumber(4 + at), name, 1, (place,), parent))
+        await life.store.put_entities(
+            [EntityRecord(EntityNumber(4 + at), name, 1, (place,), parent)]
+        )
     await life.come_to_rest()
     life.begin = len(disk.history)
     news = News(life)

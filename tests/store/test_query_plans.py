@@ -32,7 +32,7 @@ from bendybus.model.operations import (
     Unlock,
 )
 from bendybus.store.port import Acquire, EntityRecord, FragmentPlace, ParentTopic
-from bendybus.store.sqlite import applying, catalog, reading
+from bendybus.store.sqlite import applying, catalog, counting, reading
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.statements import STATEMENTS
 from bendybus.testing.store_contract.subject import (
@@ -53,21 +53,23 @@ FULL_SCAN = re.compile(r"SCAN (message|body|queue|seen)\b")
 SORT = re.compile(r"USE TEMP B-TREE")
 TOPIC = QueueNumber(9)
 SUBSCRIPTIONS = [QueueNumber(13), QueueNumber(17), QueueNumber(21)]
+# What these sort has a bound of its own.
+SORTED_WITHIN_BOUNDS = {"count_locked"}
 READ_AT_START_ONLY = {"entities", "queues", "logged_ids", "queues_with_runs", "occupied"}
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     database = open_database(tmp_path / "store.db", Pacing())
-    catalog.put_entity(database, 0, ORDERS)
-    catalog.put_entity(database, 0, EVENTS)
+    catalog.put_entities(database, 0, [ORDERS])
+    catalog.put_entities(database, 0, [EVENTS])
     topic = EntityRecord(EntityNumber(3), Topic("news"), 1, (FragmentPlace(HERE, TOPIC),))
-    catalog.put_entity(database, 0, topic)
+    catalog.put_entities(database, 0, [topic])
     for number, queue in enumerate(SUBSCRIPTIONS, 4):
         parent, place = ParentTopic(topic.number, "news"), FragmentPlace(HERE, queue)
         subscription = Subscription(f"s{number}")
         record = EntityRecord(EntityNumber(number), subscription, 1, (place,), parent)
-        catalog.put_entity(database, 0, record)
+        catalog.put_entities(database, 0, [record])
     yield database
     database.close()
 
@@ -125,7 +127,7 @@ def test_every_statement_searches_by_an_index(database: Database) -> None:
 
 def test_nothing_is_sorted_that_an_index_has_in_order(database: Database) -> None:
     fill(database, SMALL)
-    assert lines_with(SORT, database) == {}
+    assert lines_with(SORT, database).keys() <= SORTED_WITHIN_BOUNDS
 
 
 def test_a_scan_would_be_found(database: Database) -> None:
@@ -190,6 +192,7 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
         free = Lock(locks[1].sequence, 0)
         assert applying.make(database, Remove(MAIN, [free], Guard.FREE), after(9e6)) == []
         reading.counts(database, MAIN)
+        counting.tallies(database, [MAIN, DEAD, *SUBSCRIPTIONS])
     database.execute("ROLLBACK")
     return steps
 

@@ -23,12 +23,12 @@ COUNT = 100
 def database(tmp_path: Path) -> Iterator[Database]:
     database = open_database(tmp_path / "store.db", Pacing())
     topic = EntityRecord(EntityNumber(1), Topic("news"), 1, (FragmentPlace(HERE, TOPIC),))
-    catalog.put_entity(database, HERE, topic)
+    catalog.put_entities(database, HERE, [topic])
     for number, queue in ((2, FIRST), (3, SECOND)):
         parent = ParentTopic(topic.number, "news")
         place = FragmentPlace(HERE, queue)
         record = EntityRecord(EntityNumber(number), Subscription(f"s{number}"), 1, (place,), parent)
-        catalog.put_entity(database, HERE, record)
+        catalog.put_entities(database, HERE, [record])
     yield database
     database.close()
 

@@ -32,7 +32,7 @@ UNTIL = Instant(NOON + LOCK_MS)
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     database = open_database(tmp_path / "store.db", Pacing())
-    catalog.put_entity(database, 0, LEDGERS)
+    catalog.put_entities(database, 0, [LEDGERS])
     yield database
     database.close()
 

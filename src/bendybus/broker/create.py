@@ -1,6 +1,7 @@
 """create: a queue, a topic or a subscription that was not there before (R7.1)."""
 
 from dataclasses import replace
+from functools import partial
 
 from bendybus.broker.access_keys import with_whole_access
 from bendybus.broker.catalog import Catalog
@@ -27,19 +28,23 @@ async def create(
     not there, a rule that means nothing), `QuotaExceeded`, `StoreUnavailable`. Then nothing was
     made.
     """
-    async with catalog.changing:
-        if isinstance(entity, Subscription):
-            return await _create_subscription(catalog, entity, topic or "", now)
-        if isinstance(entity, Topic):
-            entity = replace(entity, subscriptions=())
-        _check_free(catalog, entity.name, f"sb://{catalog.namespace}/{entity.name}")
-        check_targets(catalog, entity)
-        catalog.check_room_for(entity)
-        numbering = await catalog.numbering()
-        record = numbering.new_record(with_whole_access(None, entity, now), now=now)
-        await catalog.write([record])
-        catalog.serve(record)
-        return record
+    if isinstance(entity, Subscription):
+        work = partial(_create_subscription, catalog, entity, topic or "", now)
+    else:
+        work = partial(_create, catalog, entity, now)
+    return await catalog.records.in_turn(work)
+
+
+async def _create(catalog: Catalog, entity: Queue | Topic, now: Instant) -> EntityRecord:
+    if isinstance(entity, Topic):
+        entity = replace(entity, subscriptions=())
+    _check_free(catalog, entity.name, f"sb://{catalog.namespace}/{entity.name}")
+    check_targets(catalog, entity)
+    catalog.check_room_for(entity)
+    whole = with_whole_access(None, entity, now)
+    record = (await catalog.records.numbering()).new_record(catalog.namespace, whole, now=now)
+    await catalog.records.write([record])
+    return record
 
 
 def check_targets(catalog: Catalog, entity: Queue | Topic | Subscription) -> None:
@@ -72,14 +77,14 @@ async def _create_subscription(
     for rule in subscription.rules:
         check_rule(rule)
     check_topic_quota([*(each.subscription for each in parent.subscriptions), subscription])
-    record = (await catalog.numbering()).new_record(
+    record = (await catalog.records.numbering()).new_record(
+        catalog.namespace,
         subscription,
         topic=ParentTopic(parent.number, parent.name),
-        beside=catalog.records[parent.number].places,
+        beside=catalog.records.by_number[parent.number].places,
         now=now,
     )
-    await catalog.write([record])
-    catalog.serve(record)
+    await catalog.records.write([record])
     return record
 
 

@@ -23,8 +23,13 @@ class Plan:
     """The records of entities that are new or differ, in the order in which to write them."""
 
     def __init__(
-        self, records: Mapping[EntityNumber, EntityRecord], numbering: Numbering, now: Instant
+        self,
+        namespace: str,
+        records: Mapping[EntityNumber, EntityRecord],
+        numbering: Numbering,
+        now: Instant,
     ) -> None:
+        self._namespace = namespace
         self.changed: list[EntityRecord] = []
         self._by_name = {name_key(record.name): record for record in records.values()}
         # Of every topic those that it has, whoever made them.
@@ -68,7 +73,12 @@ class Plan:
         if known is None:
             entity = with_declared_access(None, entity, self._now)
             record = self._numbering.new_record(
-                entity, topic=topic, beside=beside, now=self._now, is_declared=True
+                self._namespace,
+                entity,
+                topic=topic,
+                beside=beside,
+                now=self._now,
+                is_declared=True,
             )
         else:
             record = _changed(known, entity, self._now)

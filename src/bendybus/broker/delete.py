@@ -10,5 +10,4 @@ async def delete(catalog: Catalog, path: str) -> None:
     bounded turns (`removal`). Raises `EntityNotFound`, `StoreUnavailable`. Then nothing has
     changed.
     """
-    async with catalog.changing:
-        await catalog.retire(catalog.queue(path))
+    await catalog.records.in_turn(lambda: catalog.retire(catalog.queue(path)))

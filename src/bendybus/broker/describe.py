@@ -6,26 +6,27 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from bendybus.broker.catalog import Catalog
+from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.store.port import EntityRecord, Store, Tally
 
-_NOTHING: Final = Tally(0, 0, 0, 0, None, 0)
+_NOTHING: Final = Tally(0, 0, 0, None, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityCounts:
     """How many messages an entity holds.
 
-    `active`, `scheduled`, `deferred` and `locked` are those of the entity itself; a locked one is
-    also active or deferred. A topic's own are those that are scheduled. The bytes are those of all
-    sub-queues; a subscription's count as its topic's.
+    `active`, `scheduled` and `deferred` are those of the entity itself, locked or not; a topic's
+    own are those that are scheduled. The bytes are those of all sub-queues; a subscription's count
+    as its topic's.
     """
 
     active: int = 0
     scheduled: int = 0
     deferred: int = 0
-    locked: int = 0
     dead_letter: int = 0
     transfer: int = 0
     transfer_dead_letter: int = 0
@@ -69,15 +70,19 @@ async def describe_all(catalog: Catalog, records: Sequence[EntityRecord]) -> lis
 
     Stores that are away, or fail meanwhile, are left out.
     """
+    # They may be deleted while the stores are asked.
+    served = [catalog.queue(record.name) for record in records]
     wanted: dict[int, list[QueueNumber]] = {}
     for record in records:
         for place in record.places:
             wanted.setdefault(place.store, []).extend(map(place.queue, SubQueue))
     answers = await asyncio.gather(
-        *(_tallies(catalog.stores[store], queues) for store, queues in wanted.items())
+        *(_tallies(catalog.holdings.stores[store], queues) for store, queues in wanted.items())
     )
     tallies = dict(zip(wanted, answers, strict=True))
-    return [_description(catalog, record, tallies) for record in records]
+    return [
+        _description(record, each, tallies) for record, each in zip(records, served, strict=True)
+    ]
 
 
 async def _tallies(store: Store, queues: Sequence[QueueNumber]) -> dict[QueueNumber, Tally] | None:
@@ -90,8 +95,8 @@ async def _tallies(store: Store, queues: Sequence[QueueNumber]) -> dict[QueueNum
 
 
 def _description(
-    catalog: Catalog,
     record: EntityRecord,
+    served: ServedQueue,
     tallies: dict[int, dict[QueueNumber, Tally] | None],
 ) -> Description:
     counts = [
@@ -102,9 +107,9 @@ def _description(
     return Description(
         record=record,
         counts=_sum(counts),
-        accessed_at=catalog.accessed_at(record.number),
+        accessed_at=served.accessed_at,
         is_limited=len(counts) < len(record.places),
-        subscription_count=catalog.subscription_count(record.number),
+        subscription_count=served.subscription_count if isinstance(served, ServedTopic) else 0,
     )
 
 
@@ -114,7 +119,6 @@ def _counts(held: dict[SubQueue, Tally]) -> EntityCounts:
         active=main.active,
         scheduled=main.scheduled,
         deferred=main.deferred,
-        locked=main.locked,
         dead_letter=_messages(held[SubQueue.DEAD_LETTER]),
         transfer=_messages(held[SubQueue.TRANSFER]),
         transfer_dead_letter=_messages(held[SubQueue.TRANSFER_DEAD_LETTER]),

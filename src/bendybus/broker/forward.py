@@ -6,10 +6,10 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.hand_over import Destinations
 from bendybus.broker.mover import Mover
+from bendybus.broker.namespaces import Namespaces
 from bendybus.model.errors import BusError, EntityNotFound, StoreFailed, StoreUnavailable
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.operations import Forget, Transfer
@@ -33,11 +33,12 @@ _log = logging.getLogger(__name__)
 class Forwarder:
     """Starts a mover for every fragment whose messages are to be taken elsewhere."""
 
-    def __init__(self, catalog: Catalog, clock: Clock) -> None:
-        self._catalog = catalog
+    def __init__(self, namespaces: Namespaces, clock: Clock) -> None:
+        self._holdings = namespaces.holdings
         self._clock = clock
-        self._destinations = Destinations(catalog)
-        self._store_numbers = {store: at for at, store in enumerate(catalog.stores)}
+        # Messages stay within their namespace.
+        self._destinations = {each.namespace: Destinations(each) for each in namespaces.catalogs}
+        self._store_numbers = {store: at for at, store in enumerate(self._holdings.stores)}
         self._movers: dict[int, Mover] = {}
 
     async def run(self) -> None:
@@ -47,17 +48,18 @@ class Forwarder:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tidy_for_ever())
             while True:
-                for store, queue in await self._catalog.departures.taken():
+                for store, queue in await self._holdings.departures.taken():
                     at = self._store_numbers[store]
                     number = at << _QUEUE_BITS | queue
-                    place = self._catalog.places[at].get(queue)
+                    place = self._holdings.places[at].get(queue)
                     mover = self._movers.get(number)
                     if place is None:
                         continue  # Its entity was deleted.
                     if mover is not None:
                         mover.look(*place)
                     elif store.is_online:
-                        mover = Mover(number, *place, self._destinations, self._clock)
+                        destinations = self._destinations[place[0].queue.namespace]
+                        mover = Mover(number, *place, destinations, self._clock)
                         self._movers[number] = mover
                         group.create_task(self._move(number, mover, turns))
 
@@ -66,10 +68,10 @@ class Forwarder:
 
         A store that is away is noted as a whole when it comes back.
         """
-        for store in self._catalog.stores:
+        for store in self._holdings.stores:
             with suppress(StoreUnavailable, StoreFailed):
                 for queue in await store.occupied(SubQueue.TRANSFER):
-                    self._catalog.departures.note(store, queue)
+                    self._holdings.departures.note(store, queue)
 
     async def _move(self, number: int, mover: Mover, turns: asyncio.Semaphore) -> None:
         try:
@@ -89,7 +91,7 @@ class Forwarder:
 
         Those whose message has left where it came from; whether it has, its store says.
         """
-        for store in self._catalog.stores:
+        for store in self._holdings.stores:
             try:
                 if store.is_online:
                     await self._tidy_store(store)
@@ -112,10 +114,10 @@ class Forwarder:
     async def _departed(self, source: int, sequences: list[int]) -> list[Transfer]:
         """Return those of the transfers whose messages are no longer where they came from."""
         number, queue = source >> _QUEUE_BITS, QueueNumber(source & _QUEUE_MASK)
-        if number >= len(self._catalog.stores) or not self._catalog.stores[number].is_online:
+        if number >= len(self._holdings.stores) or not self._holdings.stores[number].is_online:
             return []
         try:
-            found = await self._catalog.stores[number].find(queue, sequences)
+            found = await self._holdings.stores[number].find(queue, sequences)
         except EntityNotFound:
             found = []
         there = {message.sequence for message in found}

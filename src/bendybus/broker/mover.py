@@ -108,6 +108,10 @@ class Mover:
             self._openings = openings
             self._lines.clear()
             self._is_unsure = True
+        if self._sub_queue.queue.is_gone or not self._sub_queue.is_left:
+            await self._stay([lock for line in self._lines.values() for lock, _ in line.held])
+            self._lines.clear()
+            return False
         batch = await self._first_in_line() or await self._acquired()
         if batch:
             await self._take(batch)
@@ -167,6 +171,9 @@ class Mover:
 
     async def _take(self, batch: Sequence[StoredMessage]) -> None:
         """Hand messages over, and remove those that have arrived or cannot be delivered."""
+        if not self._sub_queue.is_left:
+            await self._stay([message.lock for message in batch])
+            return
         groups, refused = self._destinations.sort(batch, self._sub_queue)
         arrivals = await asyncio.gather(*(self._hand_over(*group) for group in groups.items()))
         if refused:
@@ -181,6 +188,12 @@ class Mover:
             self._destinations.note_departed(
                 place, self._number, sorted(sequences.difference(lost))
             )
+
+    async def _stay(self, locks: Sequence[Lock]) -> None:
+        """Let go of messages that are to be forwarded no longer: they are for receivers again."""
+        if locks and not self._sub_queue.queue.is_gone:
+            await self._write([Unlock(self._source.number, locks, is_counted=False)])
+            self._sub_queue.note_returned(self._source, locks, self._clock.now())
 
     async def _hand_over(self, place: Place, parcels: list[Parcel]) -> list[Parcel]:
         """Hand over what goes to one place, and return what has arrived.

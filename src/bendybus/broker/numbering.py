@@ -19,6 +19,7 @@ class Numbering:
 
     def new_record(
         self,
+        namespace: str,
         entity: Queue | Topic | Subscription,
         *,
         topic: ParentTopic | None = None,
@@ -40,6 +41,7 @@ class Numbering:
             rules,
             created_at=now,
             updated_at=now,
+            namespace=namespace,
         )
 
     def _stores_for(

@@ -38,10 +38,15 @@ class ReceiveMode(Enum):
 
 
 def check_status_for_receive(sub_queue: ServedSubQueue) -> None:
-    """Refuse when the entity's status forbids receiving."""
+    """Refuse when the entity is gone, is closed for receiving, or its messages go elsewhere."""
+    sub_queue.queue.check_there()
     if not sub_queue.queue.properties.status.allows_receive:
         raise EntityDisabled(
             f"The messaging entity '{sub_queue.queue.name}' is disabled for receiving."
+        )
+    if sub_queue.sub_queue is SubQueue.MAIN and sub_queue.forwards_to is not None:
+        raise InvalidOperation(
+            "Cannot create a message receiver on an entity with auto-forwarding enabled."
         )
 
 
@@ -55,13 +60,8 @@ def check_has_messages(queue: ServedQueue) -> None:
 
 
 def check_open_for_receive(sub_queue: ServedSubQueue) -> None:
-    """Refuse when the entity's status forbids receiving, or its messages come by session."""
+    """Refuse as above, and when its messages are received by session."""
     check_status_for_receive(sub_queue)
-    properties = sub_queue.queue.properties
-    if properties.forward_to is not None and sub_queue.sub_queue is SubQueue.MAIN:
-        raise InvalidOperation(
-            "Cannot create a message receiver on an entity with auto-forwarding enabled."
-        )
     if sub_queue.has_sessions:
         raise InvalidOperation(
             "It is not possible for an entity that requires sessions to create a non-sessionful"

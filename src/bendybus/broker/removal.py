@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.errors import BusError
 from bendybus.model.ids import EntityNumber, Instant
@@ -14,6 +16,8 @@ from bendybus.store.port import EntityRecord
 LOOK_SECONDS: Final = 5.0
 # What one store deletes in one turn.
 DELETE_COUNT_MAX: Final = 500
+# How many entities are looked at before clients have their turn.
+LOOKED_AT_TOGETHER: Final = 200
 # The signs of use of an entity that nobody has used since it was served.
 UNUSED: Final = (0, 0)
 
@@ -27,8 +31,9 @@ class Removal:
     time is not remembered over a restart: it begins anew.
     """
 
-    def __init__(self, catalog: Catalog, clock: Clock) -> None:
-        self._catalog = catalog
+    def __init__(self, namespaces: Namespaces, clock: Clock) -> None:
+        self._namespaces = namespaces
+        self._records = namespaces.records
         self._clock = clock
         # Since when an entity has shown the same signs of use.
         self._unchanged: dict[EntityNumber, tuple[object, Instant]] = {}
@@ -41,44 +46,66 @@ class Removal:
 
     async def look(self) -> None:
         """Retire what is idle, and delete what is retired as far as the stores are there."""
-        for queue in self._idle():
+        for catalog, queue in await self._idle():
             try:
-                async with self._catalog.changing:
-                    await self._catalog.retire(queue)
+                await self._records.in_turn(partial(self._retire, catalog, queue))
                 _log.info("'%s' was idle for too long, deleted", queue.name)
             except BusError as error:
                 _log.warning("'%s' is idle but could not be deleted: %s", queue.name, error)
-        for record in self._catalog.retired():
+        for record in self._records.retired():
             try:
                 await self._delete(record)
             except BusError as error:
                 _log.warning("deleting '%s' was cut short: %s", record.name, error)
 
-    def _idle(self) -> list[ServedQueue]:
+    async def _retire(self, catalog: Catalog, queue: ServedQueue) -> None:
+        if not queue.is_gone:
+            await catalog.retire(queue)
+
+    async def _idle(self) -> list[tuple[Catalog, ServedQueue]]:
+        """Note who is used, and return those that have not been for as long as they allow."""
         now = self._clock.now()
         before, self._unchanged = self._unchanged, {}
-        idle: list[ServedQueue] = []
-        for queue in self._catalog.queues():
-            signs, since = before.get(queue.number, (UNUSED, now))
-            if signs != queue.signs_of_use or queue.is_used:
-                signs, since = queue.signs_of_use, now
-                queue.accessed_at = now
-            self._unchanged[queue.number] = signs, since
-            allowed = queue.properties.auto_delete_on_idle
-            if (
-                allowed is not None
-                and not queue.is_used
-                and now - since >= allowed.total_seconds() * 1000
-            ):
-                idle.append(queue)
+        idle: list[tuple[Catalog, ServedQueue]] = []
+        for catalog in self._namespaces.catalogs:
+            for at, queue in enumerate(list(catalog.queues()), 1):
+                since = self._unused_since(queue, before, now)
+                allowed = queue.properties.auto_delete_on_idle
+                if allowed is not None and now - since >= allowed.total_seconds() * 1000:
+                    idle.append((catalog, queue))
+                if not at % LOOKED_AT_TOGETHER:
+                    await asyncio.sleep(0)
         return idle
 
+    def _unused_since(
+        self,
+        queue: ServedQueue,
+        before: dict[EntityNumber, tuple[object, Instant]],
+        now: Instant,
+    ) -> Instant:
+        signs, since = before.get(queue.number, (UNUSED, now))
+        if signs != queue.signs_of_use or queue.is_used:
+            signs, since = queue.signs_of_use, now
+            queue.accessed_at = now
+        self._unchanged[queue.number] = signs, since
+        return since
+
     async def _delete(self, record: EntityRecord) -> None:
-        """Delete an entity from every store; a store that is away keeps it until it is back."""
-        stores = self._catalog.stores
-        for store in stores:
-            if store.is_online:
-                while not await store.remove_entity(record.number, count_max=DELETE_COUNT_MAX):
-                    continue
-        if all(store.is_online for store in stores):
-            self._catalog.forget(record.number)
+        """Delete an entity from every store.
+
+        Not before each of them knows that it is removed: one that did not, and came back when the
+        others had forgotten it, would bring it to life again.
+        """
+        if self._records.is_whole:
+            await self._delete_everywhere(record)
+            # Once more, while no store can be told of it again.
+            await self._records.in_turn(partial(self._forget, record))
+
+    async def _delete_everywhere(self, record: EntityRecord) -> None:
+        for store in self._records.stores:
+            while not await store.remove_entity(record.number, count_max=DELETE_COUNT_MAX):
+                continue
+
+    async def _forget(self, record: EntityRecord) -> None:
+        await self._delete_everywhere(record)
+        self._records.forget(record.number)

@@ -25,12 +25,15 @@ async def add_rule(
 ) -> None:
     """Let a rule hold for all messages that are accepted after this returns."""
     check_rule(rule)
-    async with catalog.changing:
-        rules = subscription.subscription.rules
+
+    async def add() -> None:
+        rules = _rules(catalog, subscription)
         if any(name_key(each.name) == name_key(rule.name) for each in rules):
             resource = _resource(catalog, subscription, rule.name)
             raise EntityExists(f"The messaging entity '{resource}' already exists.")
         await _set_rules(catalog, subscription, (*rules, rule), now)
+
+    await catalog.records.in_turn(add)
 
 
 async def update_rule(
@@ -38,26 +41,37 @@ async def update_rule(
 ) -> None:
     """Replace the filter and the action of a rule for all messages accepted after this returns."""
     check_rule(rule)
-    async with catalog.changing:
+
+    async def change() -> None:
+        rules = _rules(catalog, subscription)
         before = find_rule(catalog, subscription, rule.name)
-        changed = replace(rule, name=before.name)
-        rules = subscription.subscription.rules
-        await _set_rules(
-            catalog,
-            subscription,
-            tuple(changed if each is before else each for each in rules),
-            now,
-        )
+        after = replace(rule, name=before.name)
+        changed = tuple(after if each is before else each for each in rules)
+        await _set_rules(catalog, subscription, changed, now)
+
+    await catalog.records.in_turn(change)
 
 
 async def remove_rule(
     catalog: Catalog, subscription: ServedSubscription, name: str, *, now: Instant
 ) -> None:
     """Let a rule no longer hold for messages that are accepted after this returns."""
-    async with catalog.changing:
+
+    async def remove() -> None:
+        rules = _rules(catalog, subscription)
         gone = find_rule(catalog, subscription, name)
-        left = tuple(each for each in subscription.subscription.rules if each is not gone)
+        left = tuple(each for each in rules if each is not gone)
         await _set_rules(catalog, subscription, left, now)
+
+    await catalog.records.in_turn(remove)
+
+
+def _rules(catalog: Catalog, subscription: ServedSubscription) -> tuple[Rule, ...]:
+    """Return the rules, unless the subscription was deleted meanwhile."""
+    if subscription.is_gone:
+        topic, own = subscription.topic.name, subscription.subscription.name
+        raise EntityNotFound.named(f"{catalog.namespace}:Topic:{topic}|{own}")
+    return subscription.subscription.rules
 
 
 async def _set_rules(
@@ -71,8 +85,7 @@ async def _set_rules(
     ]
     check_topic_quota([*others, entity])
     changed = replace(known, entity=entity, version=known.version + 1, updated_at=now)
-    await catalog.write([changed])
-    catalog.change(changed)
+    await catalog.records.write([changed])
 
 
 def _resource(catalog: Catalog, subscription: ServedSubscription, rule: str) -> str:

@@ -69,7 +69,8 @@ def check_takes_messages(queue: ServedQueue, sub_queue: SubQueue) -> None:
 
 
 def check_open_for_send(queue: ServedQueue) -> None:
-    """Refuse when the entity's status forbids sending."""
+    """Refuse when the entity is gone, or its status forbids sending."""
+    queue.check_there()
     if not queue.properties.status.allows_send:
         raise EntityDisabled(f"The messaging entity '{queue.name}' is disabled for sending.")
 

@@ -1,14 +1,14 @@
 """A queue as the broker serves it: its fragments, where they are, whether they hold anything."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from bendybus.broker.departures import Departures
 from bendybus.broker.held_sessions import HeldSessions
 from bendybus.broker.waiting import Waiting
 from bendybus.model.entity import QueueProperties
-from bendybus.model.errors import StoreUnavailable
+from bendybus.model.errors import EntityNotFound, StoreUnavailable
 from bendybus.model.ids import (
     EntityNumber,
     FragmentIndex,
@@ -117,10 +117,14 @@ class ServedSubQueue:
             case _:
                 return None
 
+    @property
+    def is_left(self) -> bool:
+        """Whether its messages are taken elsewhere."""
+        return self.sub_queue is SubQueue.TRANSFER or self.forwards_to is not None
+
     def depart_by(self, departures: Departures) -> None:
         """Have its messages taken elsewhere if they are to be; if it forwards, also those here."""
-        is_left = self.sub_queue is SubQueue.TRANSFER or self.forwards_to is not None
-        self._departures = departures if is_left else None
+        self._departures = departures if self.is_left else None
         if self.forwards_to is not None:
             for source in self.sources:
                 departures.note(source.store, source.number)
@@ -192,8 +196,11 @@ class ServedSubQueue:
 class ServedQueue:
     """A queue and all its fragments; also a subscription, and what a topic has of a queue."""
 
-    def __init__(self, number: EntityNumber, name: str, properties: QueueProperties) -> None:
+    def __init__(
+        self, number: EntityNumber, namespace: str, name: str, properties: QueueProperties
+    ) -> None:
         self.number = number
+        self.namespace = namespace
         self.name = name
         self.is_partitioned = properties.enable_partitioning
         # When it was last used, as far as anybody looked; None if not since the start.
@@ -203,6 +210,10 @@ class ServedQueue:
         self._next_fragment = 0
         self._links = 0
         self._links_ever = 0
+        # Whether it was deleted: whoever has it still can do nothing with it.
+        self.is_gone = False
+        # Whom to tell of changes, and how many links each of them has here.
+        self._told: dict[Callable[[], None], int] = {}
 
     def set_properties(self, properties: QueueProperties) -> None:
         """Behave like this from now on; what is chosen at creation is the same as before."""
@@ -222,14 +233,28 @@ class ServedQueue:
         self.fragment_bytes_max = properties.max_size_megabytes * _MEGABYTE
         self.message_bytes_max = properties.max_message_size_kilobytes * 1024
 
-    def note_link(self) -> None:
-        """Note that a client's link leads here."""
+    def note_link(self, on_change: Callable[[], None]) -> None:
+        """Note that a client's link leads here; it is told when that may be over."""
         self._links += 1
         self._links_ever += 1
+        self._told[on_change] = self._told.get(on_change, 0) + 1
 
-    def note_link_gone(self) -> None:
+    def note_link_gone(self, on_change: Callable[[], None]) -> None:
         """Note that one of them has ended."""
         self._links -= 1
+        self._told[on_change] -= 1
+        if not self._told[on_change]:
+            del self._told[on_change]
+
+    def check_there(self) -> None:
+        """Refuse what was deleted since it was found. Raises `EntityNotFound`."""
+        if self.is_gone:
+            raise EntityNotFound.named(f"sb://{self.namespace}/{self.name}")
+
+    def tell_links(self) -> None:
+        """Tell whoever has a link here that the entity has changed, or is gone."""
+        for on_change in list(self._told):
+            on_change()
 
     @property
     def is_used(self) -> bool:

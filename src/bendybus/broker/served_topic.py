@@ -1,7 +1,7 @@
 """A topic and its subscriptions as the broker serves them."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import uuid4
 
 from bendybus.broker.served_queue import ServedQueue
@@ -20,8 +20,10 @@ class ServedTopic(ServedQueue):
     Its own queue holds what is scheduled, and numbers all that is published.
     """
 
-    def __init__(self, number: EntityNumber, topic: Topic, reader: ContentReader) -> None:
-        super().__init__(number, topic.name, queue_of_topic(topic.properties))
+    def __init__(
+        self, number: EntityNumber, namespace: str, topic: Topic, reader: ContentReader
+    ) -> None:
+        super().__init__(number, namespace, topic.name, queue_of_topic(topic.properties))
         self.topic = topic
         self.reader = reader
         self.index: FilterIndex[ServedRule] = FilterIndex(new_id=uuid4)
@@ -85,7 +87,7 @@ class ServedSubscription(ServedQueue):
         self, number: EntityNumber, name: str, subscription: Subscription, topic: ServedTopic
     ) -> None:
         properties = queue_of_subscription(topic.topic.properties, subscription.properties)
-        super().__init__(number, name, properties)
+        super().__init__(number, topic.namespace, name, properties)
         self.subscription = subscription
         self.topic = topic
         # Whether a rule lets every message in as it is, so that the others need not be asked.
@@ -101,15 +103,15 @@ class ServedSubscription(ServedQueue):
         )
         self.set_rules(subscription.rules)
 
-    def note_link(self) -> None:
+    def note_link(self, on_change: Callable[[], None]) -> None:
         """Note that a client's link leads here; who reads a subscription uses its topic."""
-        super().note_link()
-        self.topic.note_link()
+        super().note_link(on_change)
+        self.topic.note_link(on_change)
 
-    def note_link_gone(self) -> None:
+    def note_link_gone(self, on_change: Callable[[], None]) -> None:
         """Note that one of them has ended."""
-        super().note_link_gone()
-        self.topic.note_link_gone()
+        super().note_link_gone(on_change)
+        self.topic.note_link_gone(on_change)
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Let these rules hold from now on, for whole messages.

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.duplicates import forget_seen
+from bendybus.broker.holdings import Holdings
 from bendybus.broker.publish_due import publish_due
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.broker.served_topic import ServedTopic
@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 class Sweep:
     """Deals with what is due, store by store, in bounded turns."""
 
-    def __init__(self, catalog: Catalog, clock: Clock) -> None:
-        stores = self._stores = catalog.stores
-        self._places: Sequence[Places] = catalog.places
-        self._session_places: Sequence[Places] = catalog.session_places
-        self._timetables = catalog.timetables
+    def __init__(self, holdings: Holdings, clock: Clock) -> None:
+        stores = self._stores = holdings.stores
+        self._places: Sequence[Places] = holdings.places
+        self._session_places: Sequence[Places] = holdings.session_places
+        self._timetables = holdings.timetables
         self._clock = clock
         self._looked_at = [0] * len(stores)
         self._openings = [store.openings for store in stores]

@@ -33,7 +33,8 @@ async def update(
     path = entity.name
     if isinstance(entity, Subscription):
         path = subscription_path(topic or "", entity.name)
-    async with catalog.changing:
+
+    async def change() -> EntityRecord:
         known = catalog.record(path)
         before = known.entity
         if type(before) is not type(entity):
@@ -41,13 +42,12 @@ async def update(
             raise ArgumentInvalid(f"'{path}' is a {kind}, and stays one", argument="name")
         check_fixed_unchanged(before.properties, entity.properties)
         check_targets(catalog, entity)
-        entity = with_whole_access(before, entity, now)
-        changed = replace(
-            known, entity=_as_it_stays(before, entity), version=known.version + 1, updated_at=now
-        )
-        await catalog.write([changed])
-        catalog.change(changed)
+        after = _as_it_stays(before, with_whole_access(before, entity, now))
+        changed = replace(known, entity=after, version=known.version + 1, updated_at=now)
+        await catalog.records.write([changed])
         return changed
+
+    return await catalog.records.in_turn(change)
 
 
 def _as_it_stays(

@@ -153,7 +153,7 @@ class Management:
 
     def _namespace_info(self) -> NamespaceDescription:
         """Describe the namespace; it is as old as the oldest that it has."""
-        records = self._catalog.records.values()
+        records = self._catalog.standing().values()
         times = [at for each in records for at in (each.created_at, each.updated_at) if at]
         return NamespaceDescription(
             name=self._catalog.namespace,

@@ -6,6 +6,7 @@ for a client that may never come again (R3.4).
 
 import asyncio
 import math
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -37,12 +38,14 @@ async def receive_next(
     """
     seconds = timeout_of(request.head.query)
     queue = sub_queue.queue
-    queue.note_link()
+    # Whoever is woken looks first whether it may still receive.
+    wake = partial(sub_queue.waiting.wake, 1)
+    queue.note_link(wake)
     receiver = Receiver(sub_queue, ReceiveMode.PEEK_LOCK, clock)
     try:
         return await _next(receiver, request, mode, clock, url, seconds)
     finally:
-        queue.note_link_gone()
+        queue.note_link_gone(wake)
         await receiver.close()
 
 

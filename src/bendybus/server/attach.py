@@ -1,6 +1,6 @@
 """attach: what a client's link leads to, or why it is refused."""
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -72,6 +72,8 @@ class Nodes:
     transactions: OpenTransactions
     # What bounds the connection's requests, if anything does.
     rate: ConnectionRate | None
+    # Called for a link that was refused after all.
+    release: Callable[[AmqpLink], None]
     # The entities that the link being attached was found to lead to.
     found: list[ServedQueue] = field(default_factory=list)
 
@@ -100,6 +102,20 @@ def attach_link(event: AttachReceived, nodes: Nodes) -> LinkHandler | None:
     except BusError as error:
         link.refuse(amqp_error(error, nodes.clock.now()))
         return None
+
+
+def why_closed(handler: LinkHandler, entities: Iterable[ServedQueue]) -> BusError | None:
+    """Say why a link that was attached to these entities could not be attached any more."""
+    try:
+        for queue in entities:
+            queue.check_there()
+            if isinstance(handler, IncomingLink):
+                check_open_for_send(queue)
+        if isinstance(handler, OutgoingLink | PendingSession):
+            check_status_for_receive(handler.sub_queue)
+    except BusError as error:
+        return error
+    return None
 
 
 def _attach_sender(event: AttachReceived, nodes: Nodes) -> LinkHandler:
@@ -191,6 +207,7 @@ def _attach_session(
     def grant(held: HeldSession | None) -> None:
         del nodes.links[link]
         if held is None:
+            nodes.release(link)
             return
         link.accept_attach(
             source=wish.granted_source(held.session_id),

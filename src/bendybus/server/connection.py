@@ -39,7 +39,7 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.errors import SessionLockLost
 from bendybus.model.ids import Instant
 from bendybus.model.transaction import TransactionLimits
-from bendybus.server.attach import LinkHandler, Nodes, attach_link
+from bendybus.server.attach import LinkHandler, Nodes, attach_link, why_closed
 from bendybus.server.coordinator_link import CoordinatorLink
 from bendybus.server.incoming_link import IncomingLink
 from bendybus.server.outgoing_link import OutgoingLink
@@ -161,6 +161,11 @@ class ClientConnection(asyncio.Protocol):
             self._detach_lapsed_sessions(Instant(now_ms))
         self._flush()
 
+    def _reconsider(self) -> None:
+        """Look again at the links: an entity of theirs has changed or is gone."""
+        self._detach_closed()
+        self.outlet.flush_soon()
+
     def shut_down(self) -> None:
         """Tell the client that the broker stops; it will come back."""
         self._amqp.close(AmqpError(CONNECTION_FORCED, "The broker is stopping.", {}))
@@ -266,13 +271,14 @@ class ClientConnection(asyncio.Protocol):
             self._links,
             self._transactions,
             self._rate,
+            self._release,
         )
         handler = attach_link(event, nodes)
         if handler is not None:
             self._links[event.link] = handler
             self._used[event.link] = nodes.found
             for queue in nodes.found:
-                queue.note_link()
+                queue.note_link(self._reconsider)
             if isinstance(handler, IncomingLink | RequestLink | CoordinatorLink):
                 handler.open()
 
@@ -280,6 +286,7 @@ class ClientConnection(asyncio.Protocol):
         handler = self._links.get(event.link)
         if isinstance(handler, OutgoingLink) and handler.session is not None:
             del self._links[event.link]
+            self._release(event.link)
             self.outlet.spawn(self._end_session_link(handler, event))
         else:
             self._drop_link(event.link)
@@ -308,14 +315,18 @@ class ClientConnection(asyncio.Protocol):
 
     def _drop_link(self, link: AmqpLink) -> None:
         handler = self._links.pop(link, None)
-        for queue in self._used.pop(link, ()):
-            queue.note_link_gone()
+        self._release(link)
         if isinstance(handler, OutgoingLink):
             self.outlet.spawn(handler.close())
         elif isinstance(handler, CoordinatorLink):
             handler.close()
         elif isinstance(handler, PendingSession):
             handler.cancel()
+
+    def _release(self, link: AmqpLink) -> None:
+        """Use the entities of a link no longer."""
+        for queue in self._used.pop(link, ()):
+            queue.note_link_gone(self._reconsider)
 
     def _detach_unauthorized(self, now_ms: int) -> None:
         """Detach links whose token has ended and was not renewed."""
@@ -326,6 +337,18 @@ class ClientConnection(asyncio.Protocol):
                 if error is not None:
                     self._drop_link(link)
                     link.detach(error)
+
+    def _detach_closed(self) -> None:
+        """Detach links to entities that were deleted, or disabled for what the link does."""
+        now = self._service.clock.now()
+        for link, handler in list(self._links.items()):
+            error = why_closed(handler, self._used.get(link, ()))
+            if error is not None:
+                self._drop_link(link)
+                if isinstance(handler, PendingSession):
+                    link.refuse(amqp_error(error, now))
+                else:
+                    link.detach(amqp_error(error, now))
 
     def _detach_lapsed_sessions(self, now: Instant) -> None:
         """Detach links whose session is no longer theirs."""

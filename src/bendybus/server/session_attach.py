@@ -114,7 +114,7 @@ class PendingSession:
     ) -> None:
         self.link = link
         self._outlet = outlet
-        self._sub_queue = sub_queue
+        self.sub_queue = sub_queue
         self._wish = wish
         self._clock = clock
         # Puts in place what serves the link from now on; None if it was refused.
@@ -130,7 +130,7 @@ class PendingSession:
         wish = self._wish
         try:
             async with asyncio.timeout(wish.seconds):
-                held = await accept_session(self._sub_queue, wish.session_id, self._clock)
+                held = await accept_session(self.sub_queue, wish.session_id, self._clock)
         except TimeoutError:
             allotted = timedelta(seconds=round(wish.seconds))
             self._refuse(

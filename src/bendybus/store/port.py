@@ -150,10 +150,12 @@ class EntityRecord:
     created_at: Instant = _BEGINNING
     # When it was last changed, its rules included.
     updated_at: Instant = _BEGINNING
+    # The namespace that it belongs to; empty in records from a time when there was only one.
+    namespace: str = ""
 
     @property
     def name(self) -> str:
-        """The name by which clients address it; no two entities share one.
+        """The name by which clients address it; no two of a namespace share one.
 
         A removed one leaves its name to others.
         """
@@ -174,14 +176,12 @@ class QueueCounts:
 class Tally(NamedTuple):
     """How many messages one sub-queue of one fragment holds, by state, and how old they are.
 
-    Active ones are those that are neither scheduled nor deferred, locked or not. Of the locked
-    ones at least so many: beyond a bound a store stops counting them.
+    Active ones are those that are neither scheduled nor deferred, locked or not.
     """
 
     active: int
     scheduled: int
     deferred: int
-    locked: int
     # When the oldest one came that could be received now; None if there is none.
     oldest_at: Instant | None
     # Counted on the main one for all four.
@@ -334,19 +334,34 @@ class MessageStore(Protocol):
         """Say how many messages a queue holds, and where it ends now."""
         ...
 
+    def locked(self) -> Awaitable[dict[QueueNumber, int]]:
+        """Count locked messages by queue; where there are very many, some are not counted."""
+        ...
+
 
 class EntityStore(Protocol):
-    """Keeps a copy of the namespace's catalog. Durable when a call returns."""
+    """Keeps a copy of the catalog of all namespaces. Durable when a call returns."""
 
     def entities(self) -> Awaitable[list[EntityRecord]]:
         """Return every entity known here."""
         ...
 
-    def put_entity(self, record: EntityRecord) -> Awaitable[None]:
-        """Create or replace an entity, and make queues for the fragments that live here.
+    def prepare(self, records: Sequence[EntityRecord]) -> Awaitable[None]:
+        """Note entities as they are about to be put, in place of what was noted before.
 
-        A topic is put before its subscriptions. Raises `EntityExists` if its name or one of its
-        queues belongs to another entity.
+        Raises as `put_entities` would. None at all: nothing is about to be put any more.
+        """
+        ...
+
+    def prepared(self) -> Awaitable[list[EntityRecord]]:
+        """Return what was noted and not put."""
+        ...
+
+    def put_entities(self, records: Sequence[EntityRecord]) -> Awaitable[None]:
+        """Create or replace entities, and make queues for the fragments that live here.
+
+        All or none. A topic comes before its subscriptions. Raises `EntityExists` if a name or a
+        queue belongs to another entity. What was noted by `prepare` is forgotten.
         """
         ...
 

@@ -13,6 +13,7 @@ from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.forward import Forwarder
+from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
@@ -36,10 +37,15 @@ class LocalBroker:
     """The parts of a running broker. Nothing is swept or forwarded unless the test says so."""
 
     stores: list[SqliteStore]
-    catalog: Catalog
+    namespaces: Namespaces
     sweep: Sweep
     forwarder: Forwarder
     clock: Clock
+
+    @property
+    def catalog(self) -> Catalog:
+        """The entities of the default namespace."""
+        return self.namespaces.default
 
     def queue(self, name: str) -> ServedQueue:
         """Return a queue that was declared."""
@@ -53,18 +59,29 @@ async def local_broker(
     clock: Clock,
     *,
     stores: int = 16,
+    names: Sequence[str] = ("sbemulatorns",),
     make_store: Callable[[int, Path], SqliteStore] = SqliteStore,
 ) -> AsyncIterator[LocalBroker]:
-    """Open the stores in the folder and serve the entities; closing leaves the files."""
+    """Open the stores in the folder and serve the entities; closing leaves the files.
+
+    They are those of the default namespace, the first of the names.
+    """
     opened = [make_store(number, folder / f"store-{number:02}.db") for number in range(stores)]
     for store in opened:
         await store.start()
     try:
-        catalog = Catalog(opened, "sbemulatorns", WireContentReader())
-        await catalog.load()
-        await catalog.declare(entities, now=clock.now())
-        forwarder = Forwarder(catalog, clock)
-        yield LocalBroker(opened, catalog, Sweep(catalog, clock), forwarder, clock)
+        namespaces = Namespaces(opened, WireContentReader())
+        for name in names:
+            namespaces.add(name)
+        await namespaces.load()
+        await namespaces.default.declare(entities, now=clock.now())
+        yield LocalBroker(
+            opened,
+            namespaces,
+            Sweep(namespaces.holdings, clock),
+            Forwarder(namespaces, clock),
+            clock,
+        )
     finally:
         for store in opened:
             await store.close()

@@ -23,6 +23,10 @@ NEWS = Topic("news", TopicProperties(auto_delete_on_idle=IDLE), (Subscription("a
 EVERYTHING: list[Queue | Topic] = [BRIEF, BRIEF_PARTS, LASTING, NEWS]
 
 
+def ignored() -> None:
+    """Nobody has to be told."""
+
+
 def names(broker: LocalBroker) -> set[str]:
     return {queue.name for queue in broker.catalog.queues()}
 
@@ -42,7 +46,7 @@ def clock() -> ManualClock:
 async def test_what_nobody_uses_is_deleted_everywhere(tmp_path: Path, clock: ManualClock) -> None:
     async with local_broker(tmp_path, EVERYTHING, clock, stores=3) as broker:
         await send_each(broker.queue("parts"), clock, 40)
-        removal = Removal(broker.catalog, clock)
+        removal = Removal(broker.namespaces, clock)
         await removal.look()
         await pass_time(removal, clock, 4)
         assert names(broker) == {"brief", "parts", "lasting", "news", "news/Subscriptions/all"}
@@ -55,12 +59,12 @@ async def test_what_nobody_uses_is_deleted_everywhere(tmp_path: Path, clock: Man
 @pytest.mark.spec("R4")
 async def test_a_link_and_a_message_are_use(tmp_path: Path, clock: ManualClock) -> None:
     async with local_broker(tmp_path, [BRIEF, NEWS], clock, stores=2) as broker:
-        queue, removal = broker.queue("brief"), Removal(broker.catalog, clock)
+        queue, removal = broker.queue("brief"), Removal(broker.namespaces, clock)
         reader = broker.catalog.subscription("news", "all")
-        queue.note_link()
-        reader.note_link()
+        queue.note_link(ignored)
+        reader.note_link(ignored)
         await pass_time(removal, clock, 20)
-        queue.note_link_gone()
+        queue.note_link_gone(ignored)
         await pass_time(removal, clock, 4)
         await send_each(queue, clock, 1)
         await pass_time(removal, clock, 4)
@@ -72,7 +76,7 @@ async def test_a_link_and_a_message_are_use(tmp_path: Path, clock: ManualClock) 
 @pytest.mark.spec("R7.1")
 async def test_nothing_is_deleted_while_a_store_is_away(tmp_path: Path, clock: ManualClock) -> None:
     async with local_broker(tmp_path, [BRIEF], clock, stores=2) as broker:
-        removal = Removal(broker.catalog, clock)
+        removal = Removal(broker.namespaces, clock)
         await broker.stores[1].take_offline("drill")
         await pass_time(removal, clock, 10)
         await send_each(broker.queue("brief"), clock, 1)
@@ -93,7 +97,7 @@ async def test_a_deletion_cut_short_is_completed_after_a_restart(
     async with local_broker(tmp_path, [], clock, stores=3) as broker:
         with pytest.raises(EntityNotFound):
             broker.queue("parts")
-        await Removal(broker.catalog, clock).look()
+        await Removal(broker.namespaces, clock).look()
         for store in broker.stores:
             assert await store.entities() == []
 
@@ -109,7 +113,7 @@ async def test_an_entity_made_again_is_empty_and_has_new_places(
         [source] = broker.queue("brief").main.sources
         assert source.number > first
         assert (await source.store.counts(source.number)).messages == 0
-        await Removal(broker.catalog, clock).look()
+        await Removal(broker.namespaces, clock).look()
         assert len(await broker.stores[0].entities()) == 1
     async with local_broker(tmp_path, [BRIEF], clock, stores=1) as broker:
         assert broker.queue("brief").main.sources[0].number == source.number

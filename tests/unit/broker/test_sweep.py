@@ -141,7 +141,7 @@ async def test_a_turn_is_bounded_and_the_rest_follows(
     await send(broker.queue("dropping"), messages, FragmentIndex(0), clock)
     clock.advance(2)
     [source] = broker.queue("dropping").main.sources
-    places = broker.catalog.places[source.store.status().number]
+    places = broker.namespaces.holdings.places[source.store.status().number]
 
     assert await sweep_once(source.store, places, clock) == SWEEP_COUNT_MAX
     assert await _count(broker, "dropping") == 10
@@ -154,7 +154,7 @@ async def test_an_offline_store_is_passed_over(broker: LocalBroker, clock: Manua
     await send_each(broker.queue("keeping"), clock, 1)
     await broker.stores[0].take_offline("drill")
 
-    await Sweep(broker.catalog, clock).sweep_all()
+    await Sweep(broker.namespaces.holdings, clock).sweep_all()
 
     await broker.stores[0].bring_online()
     assert await _count(broker, "keeping") == 1

@@ -8,6 +8,7 @@ partition key if it has any. `damage` makes it again from the stored row.
 import json
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from typing import Final
 
 import apsw
 
@@ -17,9 +18,13 @@ from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.marks import marks_to_text
+from bendybus.store.sqlite.counting import count_in
 from bendybus.store.sqlite.database import Database, rows_of_queue
 from bendybus.store.sqlite.session_locks import note_arrivals
 from bendybus.store.sqlite.thinning import new_indexes
+
+# The place of that among the fields of a message.
+_DELAYED_UNTIL: Final = 4
 
 
 def append(database: Database, operation: Append, now: Instant) -> int:
@@ -60,8 +65,11 @@ def _insert(
     bodies = apsw.carray(_sealed(first, messages, now, has_fields=has_fields))
     database.run("append_bodies", (first, bodies))
     if has_fields:
-        fields = json.dumps([_fields(message, now) for message in messages])
-        database.run("append_messages_with_fields", (first, queue, now, fields))
+        fields = [_fields(message, now) for message in messages]
+        database.run("append_messages_with_fields", (first, queue, now, json.dumps(fields)))
+        scheduled = sum([each[_DELAYED_UNTIL] is not None for each in fields])
+        if scheduled:
+            count_in(database, queue, scheduled=scheduled)
     else:
         database.run("append_messages", (first, queue, now, bodies))
 

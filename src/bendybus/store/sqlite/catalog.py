@@ -1,7 +1,8 @@
 """The store's copy of the namespace's catalog, and the queues that it holds."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import apsw
 
@@ -22,32 +23,80 @@ from bendybus.store.sqlite.runs import unfold_oldest
 from bendybus.store.sqlite.seen import forget
 from bendybus.store.sqlite.settling import Found, delete
 
+# A row of the table `entity`.
+Row = tuple[Any, ...]
+
 
 def entities(database: Database) -> list[EntityRecord]:
     """Return every entity known here."""
     rows = database.rows("entities")
-    names = {number: name for number, name, *_ in rows}
+    return _records(rows, rows)
+
+
+def prepare(database: Database, store: int, records: Sequence[EntityRecord]) -> None:
+    """Note what is about to be put in place of what was noted before; raises as `put_entities`."""
+    database.execute("SAVEPOINT trial")
+    try:
+        for record in records:
+            _write_entity(database, store, record)
+    finally:
+        database.execute("ROLLBACK TO trial")
+        database.execute("RELEASE trial")
+    database.run("forget_prepared")
+    for record in records:
+        database.run("prepare", (record.number, json.dumps(_row(record))))
+
+
+def prepared(database: Database) -> list[EntityRecord]:
+    """Return what is about to be put."""
+    rows = [tuple(json.loads(text)) for _, text in database.rows("prepared")]
+    return _records(rows, [*database.rows("entities"), *rows] if rows else [])
+
+
+def _records(rows: Sequence[Row], known: Sequence[Row]) -> list[EntityRecord]:
+    """Read rows; the known ones have the names of topics."""
+    names = {number: name for number, _, name, *_ in known}
     records: list[EntityRecord] = []
-    for number, path, kind, topic, version, text, declared, places, is_removed in rows:
+    for number, namespace, path, kind, topic, version, text, declared, places, *rest in rows:
+        is_removed, created_at, updated_at = rest
         parent = None
         if topic is not None:
             parent = ParentTopic(EntityNumber(topic), names[topic].partition(REMOVED)[0])
         name = path.partition(REMOVED)[0]
         if parent is not None:
             name = name.rpartition("/")[2]
-        entity = entity_from_text(kind, name, text)
         records.append(
             EntityRecord(
                 EntityNumber(number),
-                entity,
+                entity_from_text(kind, name, text),
                 version,
                 _places(places),
                 parent,
                 None if declared is None else rules_from_text(declared),
                 is_removed=bool(is_removed),
+                created_at=Instant(created_at),
+                updated_at=Instant(updated_at),
+                namespace=namespace,
             )
         )
     return records
+
+
+def _row(record: EntityRecord) -> Row:
+    return (
+        record.number,
+        record.namespace,
+        record.name,
+        kind_of_entity(record.entity),
+        None if record.topic is None else record.topic.number,
+        record.version,
+        entity_to_text(record.entity),
+        None if record.declared_rules is None else rules_to_text(record.declared_rules),
+        json.dumps([(place.store, place.first_queue) for place in record.places]),
+        int(record.is_removed),
+        record.created_at,
+        record.updated_at,
+    )
 
 
 def numbers_given(database: Database) -> NumbersGiven:
@@ -77,7 +126,7 @@ def _remove_some(database: Database, queue: int, count_max: int) -> bool:
     assert found is not None, "an aggregate always has one row"
     ids: list[int] = json.loads(found[0])
     if ids:
-        delete(database, queue, Found(ids, json.loads(found[1]), int(found[2]), []))
+        delete(database, queue, Found(ids, json.loads(found[1]), int(found[2]), [], 0))
         return True
     has_sessions = database.row("has_sessions", (queue,))
     assert has_sessions is not None, "a row of one value, always"
@@ -88,45 +137,40 @@ def _remove_some(database: Database, queue: int, count_max: int) -> bool:
     return forget(database, oldest, Instant(0)) > 0
 
 
-def put_entity(database: Database, store: int, record: EntityRecord) -> None:
-    """Write an entity, and make the four queues of each of its fragments that live here.
+def put_entities(database: Database, store: int, records: Sequence[EntityRecord]) -> None:
+    """Write entities, and make the four queues of each of their fragments that live here.
 
-    Raises `EntityExists` if its name, or a queue of its places, belongs to another, and
-    `EntityNotFound` if it is a subscription of a topic that is not here.
+    Raises `EntityExists` if a name, or a queue of its places, belongs to another, and
+    `EntityNotFound` for a subscription of a topic that is not here.
     """
-    try:
+    for record in records:
         _write_entity(database, store, record)
+    database.run("forget_prepared")
+    for record in records:
+        topic = None if record.topic is None else record.topic.number
+        requires_session = (
+            not isinstance(record.entity, Topic) and record.entity.properties.requires_session
+        )
+        for fragment, sub_queue, number in _queues_here(store, record):
+            database.note_queue(number, topic, record.number, fragment, sub_queue, requires_session)
+
+
+def _write_entity(database: Database, store: int, record: EntityRecord) -> None:
+    try:
+        database.run("put_entity", _row(record))
+        for fragment, sub_queue, number in _queues_here(store, record):
+            database.run("put_queue", (number, record.number, fragment, int(sub_queue)))
     except apsw.ConstraintError:
         raise EntityExists(
             f"Messaging store {store} holds another entity in place of '{record.name}'."
         ) from None
-    topic = None if record.topic is None else record.topic.number
-    requires_session = (
-        not isinstance(record.entity, Topic) and record.entity.properties.requires_session
-    )
-    for fragment, sub_queue, number in _queues_here(store, record):
-        database.note_queue(number, topic, record.number, fragment, sub_queue, requires_session)
-
-
-def _write_entity(database: Database, store: int, record: EntityRecord) -> None:
-    text = entity_to_text(record.entity)
-    places = json.dumps([(place.store, place.first_queue) for place in record.places])
-    kind = kind_of_entity(record.entity)
-    topic = None if record.topic is None else record.topic.number
-    declared = None if record.declared_rules is None else rules_to_text(record.declared_rules)
-    database.run(
-        "put_entity",
-        (
-            *(record.number, record.name, kind, topic, record.version, text, declared, places),
-            int(record.is_removed),
-        ),
-    )
-    for fragment, sub_queue, number in _queues_here(store, record):
-        if topic is not None and not database.holds(topic, fragment):
+    if record.topic is not None:
+        beside = database.row("missing_beside", (record.number, record.topic.number))
+        assert beside is not None, "an aggregate always has one row"
+        if beside[0]:
             raise EntityNotFound(
                 f"Messaging store {store} does not hold the topic of '{record.name}'."
             )
-        database.run("put_queue", (number, record.number, fragment, int(sub_queue)))
 
 
 def _queues_here(store: int, record: EntityRecord) -> Iterator[tuple[int, SubQueue, QueueNumber]]:

@@ -1,20 +1,51 @@
-"""Counts what queues hold, by state, without looking at their messages one by one."""
+"""Counts what queues hold, by state, without looking at their messages one by one.
+
+All, scheduled and deferred ones are counted on the queue's row as they come and go; those that are
+active are the rest. What is neither scheduled nor deferred is counted nowhere else, so that the
+plain traffic has nothing to do with it.
+"""
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
-from bendybus.model.ids import QueueNumber
+from bendybus.model.ids import Instant, QueueNumber
 from bendybus.store.port import Tally
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array
+
+LOCKED_COUNTED_MAX: Final = 20_000
 
 
 def tallies(database: Database, queues: Sequence[QueueNumber] | None) -> dict[QueueNumber, Tally]:
     """Count what these queues hold, or all that are here."""
-    if queues is None:
-        row = database.row("tally_all", (COUNTER_BITS_HERE,))
-    elif queues:
-        row = database.row("tally_some", (COUNTER_BITS_HERE, ids_array(queues)))
-    else:
+    numbers = database.queue_numbers if queues is None else queues
+    if not numbers:
         return {}
+    row = database.row("tally", (COUNTER_BITS_HERE, ids_array(numbers)))
     assert row is not None, "an aggregate always has one row"
-    return {QueueNumber(number): Tally(*rest) for number, *rest in json.loads(row[0])}
+    return {
+        QueueNumber(number): Tally(active, scheduled, deferred, _older(free, unread), size)
+        for number, active, scheduled, deferred, free, unread, size in json.loads(row[0])
+    }
+
+
+def locked(database: Database) -> dict[QueueNumber, int]:
+    """Count locked messages by queue, up to a bound in all."""
+    row = database.row("count_locked", (COUNTER_BITS_HERE, LOCKED_COUNTED_MAX))
+    assert row is not None, "an aggregate always has one row"
+    return {QueueNumber(queue): count for queue, count in json.loads(row[0])}
+
+
+def count_in(database: Database, queue: int, *, scheduled: int = 0, deferred: int = 0) -> None:
+    """Count messages that are now scheduled or deferred, or, below zero, no longer."""
+    database.run("count_in", (queue, scheduled, deferred))
+
+
+def count_out(database: Database, queue: int, ids: Sequence[int]) -> None:
+    """Count those of the messages no longer that are scheduled or deferred; they will not be."""
+    database.run("count_out", (queue, ids_array(ids)))
+
+
+def _older(free: int | None, unread: int | None) -> Instant | None:
+    found = [Instant(each) for each in (free, unread) if each is not None]
+    return min(found, default=None)

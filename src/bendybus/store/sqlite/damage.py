@@ -8,12 +8,14 @@ the sender said beside it, of the marks, and whatever makes a row unreadable.
 import json
 import logging
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Final, TypeVar
 
 import apsw
 
 from bendybus.store.checksum import CHECKSUM_SIZE, is_intact, seed_with_fields
 from bendybus.store.marks import MarksDamaged, marks_from_text
+from bendybus.store.sqlite.counting import count_out
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array
 
 # What the find statements return for one message, in this order. Those of `acquire` end before
@@ -66,6 +68,8 @@ def checked_contents(database: Database, rows: list[Row]) -> list[bytes]:
 
 def set_aside(database: Database, ids: Sequence[int]) -> None:
     """Mark messages as damaged, and say so."""
+    for queue, group in groupby(sorted(ids), key=lambda row_id: row_id >> COUNTER_BITS_HERE):
+        count_out(database, queue, list(group))
     database.run("set_aside_damaged", (ids_array(ids),))
     for row_id in ids:
         queue = row_id >> COUNTER_BITS_HERE

@@ -27,8 +27,11 @@ from bendybus.store.port import UNTIL_REOPENED
 from bendybus.store.sqlite.private_files import keep_private
 from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
+from bendybus.store.sqlite.upgrading import upgrade
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
+# Files since this one are upgraded when they are opened.
+OLDEST_VERSION: Final = 2
 APPLICATION_ID: Final = 0x42454E44  # "BEND"
 
 COUNTER_BITS_HERE: Final = 44
@@ -164,9 +167,10 @@ class Database:
         """How many fragments are here."""
         return len(self._fragments)
 
-    def holds(self, entity: int, fragment: int) -> bool:
-        """Say whether a fragment of an entity is here."""
-        return (entity, fragment) in self._fragments
+    @property
+    def queue_numbers(self) -> list[int]:
+        """The numbers of all queues that are here."""
+        return list(self._offsets)
 
     def offset(self, queue: int) -> int:
         """Return what makes a sequence number of the queue its row. Raises `EntityNotFound`."""
@@ -236,10 +240,13 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
     connection = apsw.Connection(str(path), vfs=vfs)
     try:
         connection.set_busy_timeout(pacing.busy_timeout_ms)
-        is_new = _check_ownership(connection, path)
+        version = _check_ownership(connection, path)
         _set_modes(connection, path)
-        if is_new:
+        if version is None:
             _create_schema(connection)
+        elif version < SCHEMA_VERSION:
+            upgrade(connection, SCHEMA_VERSION)
+            _check_tables(connection, path)
         _make_sure_of_log(connection, path, vfs or "")
         _empty_log(connection)
         return Database(connection, pacing)
@@ -254,31 +261,36 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
         raise
 
 
-def _check_ownership(connection: apsw.Connection, path: Path) -> bool:
-    """Say whether the file is empty; refuse one that is not ours or from the future."""
+def _check_ownership(connection: apsw.Connection, path: Path) -> int | None:
+    """Return the version of the file, or None if it is empty; refuse one that is not ours."""
     [(version,)] = connection.execute("PRAGMA user_version")
     [(application,)] = connection.execute("PRAGMA application_id")
     [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema")
     if tables == 0 and application == 0:
-        return True
+        return None
     if application != APPLICATION_ID:
         raise DataFolderUnusable(f"{path} is a database of another program; choose another folder")
-    if version != SCHEMA_VERSION:
+    if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise DataFolderUnusable(
-            f"{path} has schema version {version}, and this release knows {SCHEMA_VERSION};"
-            " run the release that wrote it"
+            f"{path} has schema version {version}, and this release knows {OLDEST_VERSION} to"
+            f" {SCHEMA_VERSION}; run the release that wrote it"
         )
+    if version == SCHEMA_VERSION:
+        _check_tables(connection, path)
+    return int(version)
+
+
+def _check_tables(connection: apsw.Connection, path: Path) -> None:
     if _schema_of(connection) != _schema_of_new_store():
         raise DataFolderUnusable(
             f"{path} has tables that this release did not make: it is damaged or was changed by"
             " another program; restore it from a copy"
         )
-    return False
 
 
 def _schema_of(connection: apsw.Connection) -> list[tuple[Any, ...]]:
     return connection.execute(
-        "SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rowid"
+        "SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY type, name"
     ).fetchall()
 
 

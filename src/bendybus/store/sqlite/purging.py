@@ -4,6 +4,7 @@ import json
 from typing import Final
 
 from bendybus.model.ids import Instant
+from bendybus.model.message import MessageState
 from bendybus.model.operations import Purge, Purged
 from bendybus.store.sqlite.damage import despite_damage
 from bendybus.store.sqlite.database import Database, rows_of_queue
@@ -47,7 +48,8 @@ def _purge(database: Database, operation: Purge, within: tuple[int, int], offset
     taken = _cut(found, operation.count_max)
     if taken:
         ids, bodies, sizes = map(list, zip(*taken, strict=True))
-        delete(database, operation.queue, Found(ids, bodies, sum(sizes), []))
+        aside = 0 if operation.state is MessageState.ACTIVE else len(ids)
+        delete(database, operation.queue, Found(ids, bodies, sum(sizes), [], aside))
     if len(taken) < len(found):
         return Purged(len(taken), found[len(taken)][0] - offset)
     return Purged(len(taken), last + 1 - offset if count == LOOKED_AT_MAX else None)

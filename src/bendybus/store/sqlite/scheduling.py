@@ -2,6 +2,7 @@
 
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Activate, Guard
+from bendybus.store.sqlite.counting import count_in
 from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
 from bendybus.store.sqlite.session_locks import note_arrivals
 from bendybus.store.sqlite.settling import find_guarded
@@ -16,6 +17,7 @@ def activate(database: Database, operation: Activate, now: Instant) -> list[int]
         assert reserved is not None, "its offset is known, so the queue is here"
         ids = ids_array(found.ids)
         first = rows_of_queue(queue)[0] + reserved[0]
+        count_in(database, queue, scheduled=-len(found.ids))
         database.run("activate_messages", (first, ids))
         database.run("remove_messages", (ids,))
         note_arrivals(database, queue, first, len(found.ids), now)

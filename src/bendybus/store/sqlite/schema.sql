@@ -1,4 +1,4 @@
--- One messaging store. Version 2.
+-- One messaging store. Version 3.
 --
 -- The id of a message is its queue's number and its counter in one integer,
 --     number << 44 | counter
@@ -9,8 +9,10 @@
 -- one queue to another is remembered by them.
 CREATE TABLE entity (
     number     INTEGER PRIMARY KEY AUTOINCREMENT,
+    -- Empty in entities from a time when there was only one.
+    namespace  TEXT NOT NULL DEFAULT '' COLLATE NOCASE,
     -- Of a subscription, the path that leads to it.
-    name       TEXT NOT NULL UNIQUE COLLATE NOCASE,
+    name       TEXT NOT NULL COLLATE NOCASE,
     kind       TEXT NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription')),
     -- Of a subscription, the topic that it belongs to.
     topic      INTEGER REFERENCES entity (number) CHECK ((topic IS NULL) = (kind <> 'subscription')),
@@ -22,7 +24,17 @@ CREATE TABLE entity (
     -- Of every fragment, its store and the first of its queues there; never changes.
     places     TEXT NOT NULL,
     -- Nobody sees it any more, and its messages are being deleted.
-    is_removed INTEGER NOT NULL DEFAULT 0
+    is_removed INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL DEFAULT 0,
+    updated_at INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (namespace, name)
+);
+
+-- Entities as they are about to be: written in every store before they are changed in any. One
+-- change at a time; none while all stores agree.
+CREATE TABLE prepared (
+    number INTEGER PRIMARY KEY,
+    entity TEXT NOT NULL
 );
 
 CREATE TABLE queue (
@@ -33,6 +45,9 @@ CREATE TABLE queue (
     -- Beyond this the ids of one queue would run into those of the next.
     next_counter  INTEGER NOT NULL DEFAULT 1 CHECK (next_counter <= 17592186044416),
     message_count INTEGER NOT NULL DEFAULT 0,
+    -- How many of these are not for receivers: their time has not come, or they were deferred.
+    scheduled_count INTEGER NOT NULL DEFAULT 0,
+    deferred_count INTEGER NOT NULL DEFAULT 0,
     -- Of all sub-queues together; kept on the main one, which the quota is checked against. Those
     -- of subscriptions are kept on the main one of their topic.
     message_bytes INTEGER NOT NULL DEFAULT 0,

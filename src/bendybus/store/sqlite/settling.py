@@ -18,6 +18,7 @@ from bendybus.model.operations import (
     Unlock,
 )
 from bendybus.store.marks import marks_to_text
+from bendybus.store.sqlite.counting import count_in, count_out
 from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
 from bendybus.store.sqlite.shared_bodies import release
 
@@ -35,6 +36,8 @@ def remove(database: Database, operation: Remove, now: Instant) -> list[int]:
 
 def delete(database: Database, queue: int, found: "Found") -> None:
     """Delete messages that were found, at least one, and count them no more."""
+    if found.aside:
+        count_out(database, queue, found.ids)
     ids = ids_array(found.ids)
     if found.bodies:
         unheld, size = release(database, found.ids, found.bodies)
@@ -66,7 +69,10 @@ def set_aside(database: Database, operation: SetAside, now: Instant) -> list[int
         found = find_guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
         lost += found.lost
         if found.ids:
+            if found.aside:
+                count_out(database, operation.queue, found.ids)
             database.run("defer_messages", (ids_array(found.ids),))
+            count_in(database, operation.queue, deferred=len(found.ids))
     return lost
 
 
@@ -96,6 +102,8 @@ def move(database: Database, operation: Move, now: Instant) -> list[int]:
     found = find_guarded(
         database, operation.queue, [lock.sequence], lock.nonce, operation.guard, now
     )
+    if found.aside:
+        count_out(database, operation.queue, found.ids)
     for row in found.ids:
         _renumber(database, operation, row, found.size)
     return found.lost
@@ -119,14 +127,18 @@ def _renumber(database: Database, operation: Move, row: int, size: int) -> None:
 class Found:
     """Which of the messages asked for passed their guard."""
 
-    __slots__ = ("bodies", "ids", "lost", "size")
+    __slots__ = ("aside", "bodies", "ids", "lost", "size")
 
-    def __init__(self, ids: Sequence[int], bodies: list[int], size: int, lost: list[int]) -> None:
+    def __init__(
+        self, ids: Sequence[int], bodies: list[int], size: int, lost: list[int], aside: int
+    ) -> None:
         self.ids = ids
         # Ids of the bodies; empty when they are those of the messages, as in a main queue.
         self.bodies = bodies
         self.size = size
         self.lost = lost
+        # How many of them are not plainly active.
+        self.aside = aside
 
 
 def find_guarded(
@@ -141,10 +153,10 @@ def find_guarded(
     ids = database.message_ids(queue, sequences)
     row = database.row("find_guarded", (ids_array(ids), guard.name, number, now))
     assert row is not None
-    count, size, found_text, bodies_text = row
+    count, size, found_text, bodies_text, aside = row
     bodies: list[int] = json.loads(bodies_text)
     if count == len(ids) and not bodies:
-        return Found(ids, [], int(size), [])
+        return Found(ids, [], int(size), [], aside)
     passed = set(json.loads(found_text))
     found = [row_id for row_id in dict.fromkeys(ids) if row_id in passed]
     lost = [
@@ -155,7 +167,7 @@ def find_guarded(
         moved = database.row("bodies_of", (ids_array(found),))
         assert moved is not None
         bodies = json.loads(moved[0])
-    return Found(found, bodies, int(size), lost)
+    return Found(found, bodies, int(size), lost, aside)
 
 
 def grouped(locks: Sequence[Lock], guard: Guard) -> list[tuple[int, list[int]]]:

@@ -179,14 +179,29 @@ class SqliteStore:
         """Say how many messages a queue holds, and where it ends now."""
         return self._lane.submit(lambda db: reading.extent(db, queue), is_synced=False)
 
+    def locked(self) -> "asyncio.Future[dict[QueueNumber, int]]":
+        """Count locked messages by queue."""
+        return self._lane.submit(counting.locked, is_synced=False)
+
     def entities(self) -> "asyncio.Future[list[EntityRecord]]":
         """Return every entity known here."""
         return self._lane.submit(catalog.entities, is_synced=False)
 
-    def put_entity(self, record: EntityRecord) -> "asyncio.Future[None]":
-        """Create or replace an entity, and make queues for the fragments that live here."""
+    def prepare(self, records: Sequence[EntityRecord]) -> "asyncio.Future[None]":
+        """Note entities as they are about to be put."""
         number = self._lane.number
-        return self._lane.submit(lambda db: catalog.put_entity(db, number, record), is_synced=True)
+        return self._lane.submit(lambda db: catalog.prepare(db, number, records), is_synced=True)
+
+    def prepared(self) -> "asyncio.Future[list[EntityRecord]]":
+        """Return what was noted and not put."""
+        return self._lane.submit(catalog.prepared, is_synced=False)
+
+    def put_entities(self, records: Sequence[EntityRecord]) -> "asyncio.Future[None]":
+        """Create or replace entities, and make queues for the fragments that live here."""
+        number = self._lane.number
+        return self._lane.submit(
+            lambda db: catalog.put_entities(db, number, records), is_synced=True
+        )
 
     def numbers_given(self) -> "asyncio.Future[NumbersGiven]":
         """Return the highest numbers ever given here."""

@@ -9,6 +9,7 @@ from bendybus.testing.store_contract.acquiring import AcquiringContract
 from bendybus.testing.store_contract.browsing import BrowsingContract
 from bendybus.testing.store_contract.catalog import CatalogContract
 from bendybus.testing.store_contract.committing import CommittingContract
+from bendybus.testing.store_contract.counting import CountingContract
 from bendybus.testing.store_contract.damage import DamageContract
 from bendybus.testing.store_contract.deferring import DeferringContract
 from bendybus.testing.store_contract.duplicates import DuplicatesContract
@@ -35,6 +36,7 @@ class StoreContract(
     BrowsingContract,
     CatalogContract,
     CommittingContract,
+    CountingContract,
     DamageContract,
     DeferringContract,
     RemovingContract,

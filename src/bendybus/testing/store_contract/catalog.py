@@ -17,7 +17,7 @@ from bendybus.model.entity import (
     TopicProperties,
 )
 from bendybus.model.errors import EntityExists, EntityNotFound
-from bendybus.model.ids import EntityNumber, QueueNumber
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber
 from bendybus.model.rule import (
     CorrelationFilter,
     FalseFilter,
@@ -99,7 +99,7 @@ class CatalogContract(StoreSubject):
     ) -> None:
         assert await store.entities() == [ORDERS, EVENTS]
         changed = replace(ORDERS, version=2, entity=Queue("orders", EVERYTHING_SET))
-        await store.put_entity(changed)
+        await store.put_entities([changed])
         assert await store.entities() == [changed, EVENTS]
         again = await make_store()
         assert await again.entities() == [changed, EVENTS]
@@ -107,8 +107,8 @@ class CatalogContract(StoreSubject):
     @promise(1)
     async def test_putting_an_entity_again_leaves_its_messages_alone(self, store: Store) -> None:
         await send(store, b"a")
-        await store.put_entity(ORDERS)
-        await store.put_entity(replace(ORDERS, version=2))
+        await store.put_entities([ORDERS])
+        await store.put_entities([replace(ORDERS, version=2)])
         assert await contents_of(store) == [b"a"]
         assert await send(store, b"b") == [2]
 
@@ -117,8 +117,8 @@ class CatalogContract(StoreSubject):
     async def test_a_topic_and_its_subscription_come_back_with_every_rule(
         self, store: Store, make_store: StoreMaker
     ) -> None:
-        await store.put_entity(NEWS)
-        await store.put_entity(RULED)
+        await store.put_entities([NEWS])
+        await store.put_entities([RULED])
         expected = [ORDERS, EVENTS, NEWS, RULED]
         assert await store.entities() == expected
         assert RULED.name == "news/Subscriptions/Ruled"
@@ -129,7 +129,7 @@ class CatalogContract(StoreSubject):
     @promise(4)
     async def test_a_subscription_is_refused_where_its_topic_is_not(self, store: Store) -> None:
         with pytest.raises(EntityNotFound, match="news/Subscriptions/Ruled"):
-            await store.put_entity(RULED)
+            await store.put_entities([RULED])
         assert await store.entities() == [ORDERS, EVENTS]
 
     @promise(1)
@@ -152,7 +152,7 @@ class CatalogContract(StoreSubject):
         self, store: Store, clash: EntityRecord
     ) -> None:
         with pytest.raises(EntityExists):
-            await store.put_entity(clash)
+            await store.put_entities([clash])
         assert await store.entities() == [ORDERS, EVENTS]
         assert await send(store, b"a") == [1]
 
@@ -163,3 +163,63 @@ class CatalogContract(StoreSubject):
         assert store.status().fragments == 2
         again = await make_store()
         assert again.status().fragments == 2
+
+    @promise(1)
+    @pytest.mark.spec("R7.1")
+    async def test_what_is_prepared_is_told_and_changes_nothing(
+        self, store: Store, make_store: StoreMaker
+    ) -> None:
+        changed = replace(ORDERS, version=2, entity=Queue("orders", EVERYTHING_SET))
+        await store.prepare([changed, NEWS, RULED])
+        store = await make_store()
+        assert await store.prepared() == [changed, NEWS, RULED]
+        assert await store.entities() == [ORDERS, EVENTS]
+        with pytest.raises(EntityNotFound):
+            await contents_of(store, NEWS.places[0].first_queue)
+        await store.put_entities([changed, NEWS, RULED])
+        assert await store.prepared() == []
+        assert await store.entities() == [changed, EVENTS, NEWS, RULED]
+
+    @promise(1)
+    @pytest.mark.spec("R7.1")
+    async def test_what_is_prepared_takes_the_place_of_what_was_and_can_be_undone(
+        self, store: Store, make_store: StoreMaker
+    ) -> None:
+        await store.prepare([replace(ORDERS, version=2)])
+        await store.prepare([NEWS])
+        assert await store.prepared() == [NEWS]
+        await store.prepare([])
+        assert await (await make_store()).prepared() == []
+
+    @promise(4)
+    @pytest.mark.spec("R7.1")
+    async def test_what_could_not_be_put_is_not_prepared(self, store: Store) -> None:
+        place = FragmentPlace(HERE, QueueNumber(20))
+        clash = EntityRecord(EntityNumber(9), Queue("Orders"), 1, (place,))
+        await store.prepare([NEWS])
+        with pytest.raises(EntityExists):
+            await store.prepare([clash])
+        with pytest.raises(EntityNotFound):
+            await store.prepare([RULED])
+        assert await store.prepared() == [NEWS]
+
+    @promise(1)
+    async def test_several_are_put_together_or_none_is(self, store: Store) -> None:
+        with pytest.raises(EntityExists):
+            await store.put_entities([NEWS, replace(EVENTS, number=EntityNumber(8))])
+        assert await store.entities() == [ORDERS, EVENTS]
+
+    @promise(1)
+    async def test_namespaces_share_names_and_times_are_kept(
+        self, store: Store, make_store: StoreMaker
+    ) -> None:
+        other = replace(
+            ORDERS,
+            number=EntityNumber(9),
+            namespace="other",
+            places=(FragmentPlace(HERE, QueueNumber(20)),),
+            created_at=Instant(5),
+            updated_at=Instant(7),
+        )
+        await store.put_entities([other])
+        assert await (await make_store()).entities() == [ORDERS, EVENTS, other]

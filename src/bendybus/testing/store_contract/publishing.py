@@ -103,17 +103,16 @@ class PublishingContract(StoreSubject):
             1,
             _places(fragment, 16 if request.param else 1, 9),
         )
-        await store.put_entity(topic)
+        await store.put_entities([topic])
         for at, name in enumerate(("first", "second")):
-            await store.put_entity(
-                EntityRecord(
-                    EntityNumber(4 + at),
-                    Subscription(name),
-                    1,
-                    _places(fragment, len(topic.places), 13 + 4 * at),
-                    ParentTopic(topic.number, "news"),
-                )
+            subscription = EntityRecord(
+                EntityNumber(4 + at),
+                Subscription(name),
+                1,
+                _places(fragment, len(topic.places), 13 + 4 * at),
+                ParentTopic(topic.number, "news"),
             )
+            await store.put_entities([subscription])
         return News(QueueNumber(9), QueueNumber(13), QueueNumber(17), fragment)
 
     @promise(1)

@@ -31,11 +31,11 @@ class RemovingContract(StoreSubject):
     async def test_a_removed_entity_is_told_as_such_and_leaves_its_name(
         self, store: Store, make_store: StoreMaker
     ) -> None:
-        await store.put_entity(RETIRED)
+        await store.put_entities([RETIRED])
         again = replace(
             ORDERS, number=EntityNumber(7), places=(FragmentPlace(HERE, QueueNumber(20)),)
         )
-        await store.put_entity(again)
+        await store.put_entities([again])
         store = await make_store()
         assert await store.entities() == [RETIRED, EVENTS, again]
 
@@ -43,7 +43,7 @@ class RemovingContract(StoreSubject):
     async def test_it_goes_with_its_messages_in_bounded_turns(self, store: Store) -> None:
         await send(store, b"a", b"b", b"c")
         await send(store, b"kept", queue=PART)
-        await store.put_entity(RETIRED)
+        await store.put_entities([RETIRED])
         turns = 1
         while not await store.remove_entity(ORDERS.number, count_max=2):
             turns += 1

@@ -172,7 +172,7 @@ class RequeueingContract(StoreSubject):
 
     @promise(6)
     async def test_their_sessions_can_be_accepted_again(self, store: Store) -> None:
-        await store.put_entity(LEDGERS)
+        await store.put_entities([LEDGERS])
         message = Message(b"a", session_id="s")
         await store.apply([Append(DEAD_SESSIONS, [message], ROOMY)], now=NOON)
         [dead] = await browse(store, DEAD_SESSIONS)
@@ -252,11 +252,11 @@ async def _news(store: Store) -> list[QueueNumber]:
     """Make a topic with two subscriptions; return their queues."""
     number = EntityNumber(3)
     place = FragmentPlace(HERE, QueueNumber(9))
-    await store.put_entity(EntityRecord(number, Topic("news"), 1, (place,)))
+    await store.put_entities([EntityRecord(number, Topic("news"), 1, (place,))])
     queues = [QueueNumber(13), QueueNumber(17)]
     for at, queue in enumerate(queues, 4):
         place = FragmentPlace(HERE, queue)
         parent = ParentTopic(number, "news")
         record = EntityRecord(EntityNumber(at), Subscription(f"s{at}"), 1, (place,), parent)
-        await store.put_entity(record)
+        await store.put_entities([record])
     return queues

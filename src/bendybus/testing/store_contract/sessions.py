@@ -111,7 +111,7 @@ class SessionsContract(StoreSubject):
     @pytest.fixture
     async def ledgers(self, store: Store) -> Store:
         """Return the store with a queue whose messages are received by session."""
-        await store.put_entity(LEDGERS)
+        await store.put_entities([LEDGERS])
         return store
 
     @promise(6)

@@ -79,8 +79,8 @@ class StoreSubject:
     async def store(self, make_store: StoreMaker) -> Store:
         """Return the store with an orders queue and a fragment of the events queue."""
         store = await make_store()
-        await store.put_entity(ORDERS)
-        await store.put_entity(EVENTS)
+        await store.put_entities([ORDERS])
+        await store.put_entities([EVENTS])
         return store
 
 

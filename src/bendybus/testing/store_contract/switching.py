@@ -40,7 +40,7 @@ class SwitchingContract(StoreSubject):
             store.due(now=NOON, count_max=1),
             store.counts(MAIN),
             store.entities(),
-            store.put_entity(ORDERS),
+            store.put_entities([ORDERS]),
         ]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * len(calls)

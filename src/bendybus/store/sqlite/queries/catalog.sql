@@ -2,10 +2,27 @@
 
 -- name: put_entity
 INSERT INTO entity
-       (number, name, kind, topic, version, properties, declared_rules, places, is_removed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+       (number, namespace, name, kind, topic, version, properties, declared_rules, places,
+        is_removed, created_at, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
 ON CONFLICT (number) DO UPDATE
-   SET name = ?2, version = ?5, properties = ?6, declared_rules = ?7, is_removed = ?9;
+   SET namespace = ?2, name = ?3, version = ?6, properties = ?7, declared_rules = ?8,
+       is_removed = ?10, created_at = ?11, updated_at = ?12;
+
+-- Fragments of a subscription here whose topic has none here.
+-- name: missing_beside
+SELECT count(*) FROM queue q
+ WHERE q.entity = ?1
+   AND NOT EXISTS (SELECT 1 FROM queue t WHERE t.entity = ?2 AND t.fragment = q.fragment);
+
+-- name: prepare
+INSERT INTO prepared (number, entity) VALUES (?1, ?2);
+
+-- name: prepared
+SELECT number, entity FROM prepared ORDER BY number;
+
+-- name: forget_prepared
+DELETE FROM prepared;
 
 -- name: put_queue
 INSERT INTO queue (number, entity, fragment, sub_queue)
@@ -14,7 +31,8 @@ SELECT ?1, ?2, ?3, ?4
                     WHERE number = ?1 AND entity = ?2 AND fragment = ?3 AND sub_queue = ?4);
 
 -- name: entities
-SELECT number, name, kind, topic, version, properties, declared_rules, places, is_removed
+SELECT number, namespace, name, kind, topic, version, properties, declared_rules, places,
+       is_removed, created_at, updated_at
   FROM entity ORDER BY number;
 
 -- name: queues

@@ -70,7 +70,7 @@ UPDATE message SET state = 9, locked_until = NULL, nonce = NULL WHERE id IN carr
 
 -- name: find_guarded
 SELECT count(*), total(size), json_group_array(id),
-       json_group_array(body) FILTER (WHERE body <> id)
+       json_group_array(body) FILTER (WHERE body <> id), count(*) FILTER (WHERE state <> 0)
   FROM message
  WHERE id IN carray(?1)
    AND CASE ?2 WHEN 'HELD' THEN nonce = ?3 AND locked_until > ?4

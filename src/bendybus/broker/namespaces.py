@@ -1,0 +1,91 @@
+"""The namespaces of a broker: each has its own entities and keys, all lie in the same stores."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.holdings import Holdings
+from bendybus.broker.records import Records
+from bendybus.model.access import AccessRule
+from bendybus.model.content_reader import ContentReader
+from bendybus.model.entity import name_key
+from bendybus.model.errors import EntityNotFound, StartRefused
+from bendybus.model.hosts import host_alone, is_host_of, names_nothing
+from bendybus.store.port import Store
+
+# How often it is looked whether a store has come back.
+LOOK_SECONDS: Final = 0.25
+
+
+class Namespaces:
+    """All namespaces, by the host name under which clients address them.
+
+    A namespace answers to its name, alone or as the first part of a longer host name. The first
+    one is the default: it answers to this machine's own names and addresses, and, while it is the
+    only one, to every name.
+    """
+
+    def __init__(self, stores: Sequence[Store], reader: ContentReader) -> None:
+        self.records = Records(stores)
+        self.holdings = Holdings(stores)
+        self.catalogs: list[Catalog] = []
+        self._reader = reader
+
+    def add(self, name: str, access_rules: tuple[AccessRule, ...] = ()) -> Catalog:
+        """Add a namespace; the first one is the default. Before `load`."""
+        catalog = Catalog(name, self.records, self.holdings, self._reader, access_rules)
+        self.catalogs.append(catalog)
+        return catalog
+
+    @property
+    def default(self) -> Catalog:
+        """The namespace of clients that name none."""
+        return self.catalogs[0]
+
+    def of_host(self, host: str | None) -> Catalog:
+        """Return the namespace that a client means by a host name, with or without a port.
+
+        Raises `EntityNotFound` where a guess could lead to another one than was meant.
+        """
+        alone = host_alone(host or "")
+        if len(self.catalogs) == 1 or names_nothing(alone):
+            return self.default
+        found = [each for each in self.catalogs if is_host_of(alone, each.namespace)]
+        if not found:
+            names = ", ".join(each.namespace for each in self.catalogs)
+            raise EntityNotFound(
+                f"There is no namespace for the host '{alone}' here; connect to one whose name"
+                f" begins with one of {names}."
+            )
+        return max(found, key=lambda each: len(each.namespace))
+
+    async def load(self) -> None:
+        """Read the records of every store that is there, and serve what they say."""
+        self.records.served_by[""] = self.default
+        await self.records.agree()
+        await self._adopt()
+        for record in self.records.by_number.values():
+            if not record.is_removed and name_key(record.namespace) not in self.records.served_by:
+                raise StartRefused(
+                    f"the stores hold '{record.name}' of the namespace '{record.namespace}', which"
+                    " is not configured; name it in the configuration, or choose another data"
+                    " folder with --data"
+                )
+
+    async def keep_agreeing(self) -> None:
+        """Bring stores that come back up to date, until cancelled."""
+        while True:
+            await self.records.agree()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _adopt(self) -> None:
+        """Let the default namespace have the entities from a time when there was only one."""
+        orphans = [each for each in self.records.by_number.values() if not each.namespace]
+        if orphans and self.records.is_whole:
+            named = [
+                replace(each, namespace=self.default.namespace, version=each.version + 1)
+                for each in orphans
+            ]
+            await self.records.in_turn(lambda: self.records.write(named))

@@ -1,0 +1,125 @@
+"""A file of an earlier release becomes one of this release, with all that it held."""
+
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from bendybus.model.ids import QueueNumber
+from bendybus.model.message import Lock
+from bendybus.model.operations import Guard, Remove, SetAside
+from bendybus.store.port import Tally
+from bendybus.store.sqlite.database import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    Pacing,
+    open_database,
+)
+from bendybus.store.sqlite.store import SqliteStore
+from bendybus.testing.store_contract.deferring import had_back
+from bendybus.testing.store_contract.scheduling import later, schedule
+from bendybus.testing.store_contract.subject import (
+    DEAD,
+    EVENTS,
+    MAIN,
+    NOON,
+    ORDERS,
+    contents_of,
+    lock,
+    send,
+)
+
+VERSION_2 = Path(__file__).with_name("schema_2.sql").read_text(encoding="utf-8")
+KEPT_IN_2 = {
+    "entity": "number, name, kind, topic, version, properties, declared_rules, places, is_removed",
+    "queue": "number, entity, fragment, sub_queue, next_counter, message_count, message_bytes",
+}
+
+
+async def fill(path: Path) -> None:
+    """Make a store with messages in every state, and an entity that was removed."""
+    store = SqliteStore(0, path)
+    await store.start()
+    await store.put_entities([ORDERS, EVENTS])
+    await send(store, b"deferred", b"locked", b"free")
+    [deferred, _] = await lock(store, 2)
+    await store.apply([SetAside(MAIN, [deferred.lock])], now=NOON)
+    await schedule(store, later(b"scheduled"))
+    await store.remove_entity(EVENTS.number, count_max=1)
+    await store.close()
+
+
+def as_version_2(path: Path) -> None:
+    """Write what the file holds as the earlier release would have."""
+    old = path.with_suffix(".old")
+    path.rename(old)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(VERSION_2)
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute("PRAGMA user_version=2")
+        connection.execute("ATTACH ?1 AS new", (str(old),))
+        tables = connection.execute(
+            "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name <> 'sqlite_sequence'"
+        ).fetchall()
+        with connection:
+            for (table,) in tables:
+                columns = KEPT_IN_2.get(str(table), "*")
+                connection.execute(
+                    f"INSERT INTO main.{table} SELECT {columns} FROM new.{table}"  # noqa: S608 - our own names
+                )
+            connection.execute("DELETE FROM main.sqlite_sequence")
+            connection.execute("INSERT INTO main.sqlite_sequence SELECT * FROM new.sqlite_sequence")
+    old.unlink()
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> Path:
+    path = tmp_path / "store.db"
+    await fill(path)
+    as_version_2(path)
+    return path
+
+
+async def test_an_earlier_file_keeps_entities_messages_and_numbers(path: Path) -> None:
+    store = SqliteStore(0, path)
+    await store.start()
+    assert store.is_online, store.status().reason
+    assert await store.entities() == [ORDERS]
+    assert await contents_of(store) == [b"deferred", b"locked", b"free", b"scheduled"]
+    assert await store.numbers_given() == (EVENTS.number, QueueNumber(8))
+    held = await store.tallies([MAIN, DEAD])
+    assert held[DEAD] == Tally(0, 0, 0, None, 0)
+    assert held[MAIN][:3] == (2, 1, 1)
+    [deferred] = await had_back(store, [1])
+    scheduled = Remove(MAIN, [Lock(4, 0)], Guard.SCHEDULED)
+    assert await store.apply([Remove(MAIN, [deferred.lock]), scheduled], now=NOON) == [[], []]
+    assert (await store.tallies([MAIN]))[MAIN][:3] == (2, 0, 0)
+    assert await send(store, b"new") == [5]
+    assert await store.prepared() == []
+    await store.close()
+
+
+def test_an_upgraded_file_is_opened_again_as_any_other(path: Path) -> None:
+    open_database(path, Pacing()).close()
+    with closing(apsw.Connection(str(path))) as connection:
+        assert connection.execute("PRAGMA user_version").fetchall() == [(SCHEMA_VERSION,)]
+    before = path.read_bytes()
+    open_database(path, Pacing()).close()
+    assert path.read_bytes() == before
+
+
+async def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "bendybus.store.sqlite.upgrading._FILLED", {3: "SELECT no_such_function_as_this()"}
+    )
+    with pytest.raises(apsw.SQLError):
+        open_database(path, Pacing())
+    monkeypatch.undo()
+    store = SqliteStore(0, path)
+    await store.start()
+    assert len(await contents_of(store)) == 4
+    await store.close()
