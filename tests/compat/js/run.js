@@ -4,6 +4,7 @@
 import { readFile } from "node:fs/promises";
 import { inspect } from "node:util";
 import { Bus } from "./scenario.js";
+import * as access from "./access.js";
 import * as administration from "./administration.js";
 import * as forwarding from "./forwarding.js";
 import * as receiving from "./receiving.js";
@@ -19,6 +20,7 @@ const SIDE_BY_SIDE = 8;
 // Brokers cost more than clients: of scenarios that start their own, few run at a time.
 const OWN_BROKERS_MAX = 2;
 const SCENARIOS = {
+  ...access,
   ...administration,
   ...forwarding,
   ...receiving,

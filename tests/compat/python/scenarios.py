@@ -6,6 +6,7 @@ from typing import Final
 from tests.compat.python.scenario import SCENARIOS
 
 SUBJECTS: Final = (
+    "access",
     "administration",
     "asynchronous",
     "browsing",
