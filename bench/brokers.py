@@ -17,6 +17,8 @@ class RunningBroker:
     user: str
     password: str
     addresses: Mapping[str, str]
+    # Where it takes requests over HTTP, if it does.
+    http_port: int = 0
 
     def target(self, queue: str) -> str:
         """The name under which figures of this queue are reported."""

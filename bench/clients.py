@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from bench.brokers import RunningBroker
 from bench.processes import BenchmarkError, wait_until
 
 HERE: Final = Path(__file__).resolve().parent
-PROGRAMS: Final = ("load", "latency", "idle", "first", "drain", "features")
+PROGRAMS: Final = ("load", "latency", "idle", "first", "drain", "features", "rest")
 RUN_SECONDS_MAX: Final = 300.0
 READY_SECONDS_MAX: Final = 120.0
 # Long enough for a broker to hand out what it was given back by the connection before.
@@ -115,9 +115,18 @@ class Clients:
     ) -> Iterator[subprocess.Popen[str]]:
         """Run a program that ends with the block at the latest, however the block ends."""
         where = (f"127.0.0.1:{broker.port}", broker.addresses[queue])
+        environment = os.environ | {"LOAD_USER": broker.user, "LOAD_PASS": broker.password}
+        with self.running_with(program, (*mode, *where, *then), environment) as process:
+            yield process
+
+    @contextmanager
+    def running_with(
+        self, program: str, arguments: tuple[str, ...], environment: Mapping[str, str]
+    ) -> Iterator[subprocess.Popen[str]]:
+        """The same with all arguments as they are given."""
         process = subprocess.Popen(
-            [str(self._folder / program), *mode, *where, *then],
-            env=os.environ | {"LOAD_USER": broker.user, "LOAD_PASS": broker.password},
+            [str(self._folder / program), *arguments],
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.doors.promises import DOOR_PROMISES
 from bench.features.promises import FEATURE_PROMISES
 from bench.promise import Measured, Promise, ratio
 from bench.readings import Figure, Readings
@@ -167,4 +168,5 @@ PROMISES: Final = (
         at_most=RESTART_SECONDS_MAX,
     ),
     *FEATURE_PROMISES,
+    *DOOR_PROMISES,
 )

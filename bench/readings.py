@@ -45,6 +45,8 @@ class Figure(StrEnum):
     BESIDE_NOTHING_P99 = "acknowledgement p99, nothing due"
     BESIDE_SCHEDULES_P99 = "acknowledgement p99, schedules due"
     BESIDE_LOCKS_P99 = "acknowledgement p99, locks ending"
+    REST_SEND = "send over HTTP"
+    REST_RECEIVE = "receive over HTTP"
 
 
 UNITS = {

@@ -17,6 +17,7 @@ from typing import Final
 from bench import scenarios
 from bench.brokers import RunningBroker, System
 from bench.clients import Clients
+from bench.doors.scenarios import DOORS
 from bench.features.scenarios import FEATURES, Feature
 from bench.features.stage import Stage
 from bench.processes import BenchmarkError
@@ -24,11 +25,13 @@ from bench.readings import Figure, Reading, Readings, unit_of
 from bench.scenarios import SMALL_BODY_BYTES, Turn
 from bench.size import Size
 
-# What is measured together and shown together: beside the peer, and with a feature beside without.
+# What is measured together and shown together: beside the peer, with a feature beside without, and
+# over HTTP.
 PEER_PART: Final = "peer"
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     PEER_PART: ("throughput", "latency", "idle", "backlog"),
     "features": tuple(FEATURES),
+    "doors": tuple(DOORS),
 }
 SCENARIOS: Final = tuple(name for part in PARTS.values() for name in part)
 
@@ -48,7 +51,8 @@ class Run:
     def perform(self, chosen: Sequence[str]) -> None:
         """Run the chosen scenarios, always in the order of `SCENARIOS`."""
         beside = (self._throughput, self._latency, self._idle, self._backlog)
-        features = tuple(partial(self._feature, feature) for feature in FEATURES.values())
+        alone = (*FEATURES.values(), *DOORS.values())
+        features = tuple(partial(self._feature, feature) for feature in alone)
         performers: tuple[Callable[[], None], ...] = (*beside, *features)
         for scenario, perform in zip(SCENARIOS, performers, strict=True):
             if scenario in chosen:

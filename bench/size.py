@@ -30,6 +30,14 @@ class FeatureSize:
 
 
 @dataclass(frozen=True, slots=True)
+class DoorSize:
+    """The numbers of the scenarios over HTTP."""
+
+    repeats: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     """Every number that decides how long a run takes."""
 
@@ -44,6 +52,7 @@ class Size:
     backlog_repeats: int
     connections: int
     features: FeatureSize
+    doors: DoorSize
 
 
 FULL: Final = Size(
@@ -76,6 +85,7 @@ FULL: Final = Size(
         beside_per_second=5_000.0,
         beside_seconds=5.0,
     ),
+    doors=DoorSize(repeats=5, requests=20_000),
 )
 
 QUICK: Final = Size(
@@ -108,4 +118,5 @@ QUICK: Final = Size(
         beside_per_second=2_000.0,
         beside_seconds=3.0,
     ),
+    doors=DoorSize(repeats=1, requests=2_000),
 )

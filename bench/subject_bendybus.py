@@ -91,10 +91,12 @@ class Bendybus:
             )
             if process.poll() is not None:
                 raise BenchmarkError(f"bendybus did not start, see {folder / 'output.log'}")
+            ports = json.loads(ready_file.read_text())
             yield RunningBroker(
                 system=self.name,
                 pid=process.pid,
-                port=json.loads(ready_file.read_text())["amqp_port"],
+                port=ports["amqp_port"],
+                http_port=ports["http_port"],
                 user=USER,
                 password=PASSWORD,
                 addresses={queue: queue for queue in self.queues},

@@ -1,0 +1,1 @@
+"""What the other doors can take: messages over HTTP."""
