@@ -82,13 +82,13 @@ class RestClient:
         answer = await self.call("POST", f"/{entity}/messages", content, headers, broker)
         assert (answer.status_code, answer.content) == (201, b""), answer.text
 
-    async def lock(self, entity: str, timeout: float = 0) -> httpx.Response:  # noqa: ASYNC109
+    async def lock(self, entity: str, seconds: float = 0) -> httpx.Response:
         """Receive under lock."""
-        return await self.call("POST", f"/{entity}/messages/head?timeout={timeout}")
+        return await self.call("POST", f"/{entity}/messages/head?timeout={seconds}")
 
-    async def take(self, entity: str, timeout: float = 0) -> httpx.Response:  # noqa: ASYNC109
+    async def take(self, entity: str, seconds: float = 0) -> httpx.Response:
         """Receive for good."""
-        return await self.call("DELETE", f"/{entity}/messages/head?timeout={timeout}")
+        return await self.call("DELETE", f"/{entity}/messages/head?timeout={seconds}")
 
 
 def properties_of(answer: httpx.Response) -> dict[str, Any]:
@@ -118,5 +118,5 @@ def say_and_hang_up(port: int, data: bytes) -> None:
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something that nobody announces; not for ever."""
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # nobody announces it
+        while not condition():  # noqa: ASYNC110 - nobody announces it
             await asyncio.sleep(0.001)

@@ -119,7 +119,7 @@ async def test_a_lock_that_ended_can_be_neither_used_nor_renewed(
 
 async def test_a_receive_waits_for_the_message(client: RestClient, kind: tuple[str, str]) -> None:
     to, of = kind
-    waiting = asyncio.create_task(client.take(of, timeout=30))
+    waiting = asyncio.create_task(client.take(of, seconds=30))
     await asyncio.sleep(0)
     await client.send(to, b"late")
     assert (await waiting).content == b"late"
@@ -147,7 +147,7 @@ async def test_receives_drain_an_entity_of_few_messages_and_none_comes_back_empt
 @pytest.mark.spec("R3.4")
 async def test_many_at_once_each_get_one(client: RestClient, kind: tuple[str, str]) -> None:
     to, of = kind
-    waiting = [asyncio.create_task(client.lock(of, timeout=30)) for _ in range(20)]
+    waiting = [asyncio.create_task(client.lock(of, seconds=30)) for _ in range(20)]
     await asyncio.gather(*(client.send(to, b"%d" % number) for number in range(20)))
     answers = await asyncio.gather(*waiting)
     assert sorted(int(answer.content) for answer in answers) == list(range(20))
@@ -166,7 +166,7 @@ async def test_who_hangs_up_takes_no_message_along(
     ).encode()
     for _ in range(20):
         say_and_hang_up(port, request)
-    assert (await client.take(of, timeout=20)).content == b"kept"
+    assert (await client.take(of, seconds=20)).content == b"kept"
 
 
 async def test_who_hangs_up_while_waiting_waits_no_more(

@@ -19,7 +19,7 @@ def encode_answer(answer: Answer, *, is_last: bool, has_body: bool) -> bytes:
     lines = [_STATUS_LINES[answer.status], _date_line(int(time.time()))]
     for name, value in answer.headers:
         # A line end here would let whoever chose the value write the rest of the answer.
-        assert "\r" not in value and "\n" not in value, f"{name} would break out of its line"  # noqa: PT018  # one thought
+        assert "\r" not in value and "\n" not in value, f"{name} would break out of its line"  # noqa: PT018 - one thought
         lines.append(f"{name}: {value}\r\n")
     if answer.status not in _WITHOUT_BODY:
         lines.append(f"Content-Length: {len(answer.body)}\r\n")

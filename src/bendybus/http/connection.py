@@ -249,7 +249,7 @@ class HttpConnection(asyncio.Protocol):
     async def _answer(self, request: Request, admission: Admission) -> None:
         try:
             answer = await admission.answer(request)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
             answer = self._door.fail(request.head, error)
         self._answering = None
         self._head = None
