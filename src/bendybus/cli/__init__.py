@@ -3,6 +3,7 @@
 import typer
 
 from bendybus import __version__
+from bendybus.cli.cert import cert
 from bendybus.cli.failure import ending_in_one_line
 from bendybus.cli.peek import peek
 from bendybus.cli.purge import purge
@@ -21,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command()(serve)
+app.command()(cert)
 app.command()(send)
 app.command()(receive)
 app.command()(peek)
