@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.compat.cases import Case
 
@@ -18,6 +18,8 @@ END_SECONDS_MAX: Final = 10.0
 
 class ClientRun:
     """One such program: it is told its cases at once, and reports them in any order.
+
+    It is also told the encrypted doors of the broker, and the authority that it may trust there.
 
     A line is `{"queue": ..., "error": null or text}`. Whatever else the program has to say goes
     into a file, of which a failure shows the end.
@@ -31,6 +33,7 @@ class ClientRun:
         environment: Mapping[str, str],
         connection_string: str,
         management_url: str,
+        encrypted: Mapping[str, Any],
         log: Path,
     ) -> None:
         self._log = log
@@ -42,6 +45,7 @@ class ClientRun:
             "version": cases[0].client_version,
             "connectionString": connection_string,
             "managementUrl": management_url,
+            "encrypted": dict(encrypted),
             "cases": [
                 {"scenario": case.scenario, "queue": case.queue, "kind": case.kind}
                 for case in cases

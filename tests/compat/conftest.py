@@ -9,12 +9,15 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from bendybus.doors.local_authority import AuthorityFolder, make_certificate
+from bendybus.settings import TlsFiles
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from tests.compat.cases import PROTON_PYTHON, ROOT, Case, write_namespace
 from tests.compat.client_run import ClientRun
@@ -51,32 +54,48 @@ def runs(
         for at in range(0, len(cases), CASES_TOGETHER_MAX)
     ]
     folders = [tmp_path_factory.mktemp(cases[0].client) for cases in parts]
+    authority = AuthorityFolder(tmp_path_factory.mktemp("authority"))
+    make_certificate(authority, ["localhost"], days=1, now=datetime.now(UTC))
     with ExitStack() as stack, ThreadPoolExecutor() as beside:
-        brokers = beside.map(partial(_start_broker, stack=stack), parts, folders)
+        start = partial(_start_broker, authority=authority, stack=stack)
+        brokers = beside.map(start, parts, folders)
         started = [
-            _start_client(cases[0].client, cases, broker, stack)
+            _start_client(cases, broker, authority.authority, stack)
             for cases, broker in zip(parts, brokers, strict=True)
         ]
         yield {str(case): run for cases, run in zip(parts, started, strict=True) for case in cases}
 
 
-def _start_broker(cases: list[Case], folder: Path, *, stack: ExitStack) -> BrokerProcess:
+def _start_broker(
+    cases: list[Case], folder: Path, *, authority: AuthorityFolder, stack: ExitStack
+) -> BrokerProcess:
     config = write_namespace(folder / "namespace.json", cases)
-    broker = stack.enter_context(broker_process(config, folder=folder))
+    tls = TlsFiles(authority.server, authority.server_key)
+    broker = stack.enter_context(broker_process(config, folder=folder, tls=tls))
     stack.callback(_assert_no_defect, broker)
     return broker
 
 
 def _start_client(
-    client: str, cases: list[Case], broker: BrokerProcess, stack: ExitStack
+    cases: list[Case], broker: BrokerProcess, authority: Path, stack: ExitStack
 ) -> ClientRun:
-    command, python_path = COMMANDS[client]
+    command, python_path = COMMANDS[cases[0].client]
     run = ClientRun(
         command,
         cases,
-        environment={"PYTHONPATH": python_path, "BENDYBUS_COMPAT_PYTHON": sys.executable},
+        environment={
+            "PYTHONPATH": python_path,
+            "BENDYBUS_COMPAT_PYTHON": sys.executable,
+            # Node.js reads it once, at its start.
+            "NODE_EXTRA_CA_CERTS": str(authority),
+        },
         connection_string=broker.connection_string(),
         management_url=broker.management_url,
+        encrypted={
+            "amqpsPort": broker.amqps_port,
+            "httpsPort": broker.https_port,
+            "authority": str(authority),
+        },
         log=broker.folder / "client.log",
     )
     stack.callback(run.close)

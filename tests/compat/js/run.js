@@ -15,6 +15,7 @@ import * as sending from "./sending.js";
 import * as sessions from "./sessions.js";
 import * as settling from "./settling.js";
 import * as topics from "./topics.js";
+import * as transports from "./transports.js";
 
 const SIDE_BY_SIDE = 8;
 // Brokers cost more than clients: of scenarios that start their own, few run at a time.
@@ -31,6 +32,7 @@ const SCENARIOS = {
   ...sessions,
   ...settling,
   ...topics,
+  ...transports,
 };
 
 async function assertListIsComplete() {
@@ -42,9 +44,10 @@ async function assertListIsComplete() {
   }
 }
 
-async function runCase({ scenario, queue, kind }, connectionString, managementUrl) {
-  const bus = new Bus(connectionString, queue);
-  bus.managementUrl = managementUrl;
+async function runCase({ scenario, queue, kind }, order) {
+  const bus = new Bus(order.connectionString, queue);
+  bus.managementUrl = order.managementUrl;
+  bus.encrypted = order.encrypted;
   bus.isPartitioned = kind === "partitioned";
   let error = null;
   try {
@@ -64,11 +67,11 @@ async function assertVersion(expected) {
 
 async function main() {
   const order = JSON.parse(process.env.BENDYBUS_COMPAT_ORDER);
-  const { version, cases, connectionString, managementUrl } = order;
-  await assertVersion(version);
+  const { cases } = order;
+  await assertVersion(order.version);
   await assertListIsComplete();
   const work = async (waiting) => {
-    while (waiting.length > 0) await runCase(waiting.shift(), connectionString, managementUrl);
+    while (waiting.length > 0) await runCase(waiting.shift(), order);
   };
   const many = cases.filter(({ scenario }) => !(scenario in restarting));
   const few = cases.filter(({ scenario }) => scenario in restarting);

@@ -22,7 +22,7 @@ import azure.servicebus
 
 from bendybus.testing.broker_process import broker_process
 from tests.compat.cases import PARTITIONED, declaration, write_queues
-from tests.compat.python.scenario import Bus
+from tests.compat.python.scenario import Bus, Encrypted
 from tests.compat.python.scenarios import SCENARIOS
 
 SIDE_BY_SIDE: Final = 5
@@ -40,12 +40,12 @@ def main() -> None:
     with ThreadPoolExecutor(SIDE_BY_SIDE) as many, ThreadPoolExecutor(OWN_BROKERS_MAX) as few:
         for case in order["cases"]:
             pool = few if SCENARIOS[case["scenario"]].has_own_broker else many
-            pool.submit(_run, case, order["connectionString"], order["managementUrl"])
+            pool.submit(_run, case, order)
 
 
-def _run(case: dict[str, Any], connection_string: str, management_url: str) -> None:
+def _run(case: dict[str, Any], order: dict[str, Any]) -> None:
     try:
-        with _bus(case, connection_string, management_url) as bus:
+        with _bus(case, order) as bus:
             outcome = SCENARIOS[case["scenario"]].run(bus)
             if inspect.isawaitable(outcome):
                 asyncio.run(_finish(outcome))
@@ -58,11 +58,17 @@ def _run(case: dict[str, Any], connection_string: str, management_url: str) -> N
 
 
 @contextmanager
-def _bus(case: dict[str, Any], connection_string: str, management_url: str) -> Iterator[Bus]:
+def _bus(case: dict[str, Any], order: dict[str, Any]) -> Iterator[Bus]:
     declared = SCENARIOS[case["scenario"]]
     queue, is_partitioned = case["queue"], case["kind"] == PARTITIONED
     if not declared.has_own_broker:
-        with Bus(connection_string, management_url, queue, is_partitioned) as bus:
+        with Bus(
+            order["connectionString"],
+            order["managementUrl"],
+            queue,
+            is_partitioned,
+            encrypted=Encrypted(**order["encrypted"]),
+        ) as bus:
             yield bus
         return
     with tempfile.TemporaryDirectory() as folder:

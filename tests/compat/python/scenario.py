@@ -32,11 +32,21 @@ FIRST: Final = 1
 Client = TypeVar("Client", bound=Callable[..., object])
 
 
+@dataclass(frozen=True, slots=True)
+class Encrypted:
+    """The broker's doors with TLS, and the file of the authority that a client may trust."""
+
+    amqpsPort: int  # noqa: N815 - the order is read by JavaScript, too
+    httpsPort: int  # noqa: N815 - see above
+    authority: str
+
+
 @dataclass(slots=True)
 class Bus:
     """The broker as a scenario sees it: where it is, and one queue.
 
-    `broker` is there for scenarios that have a broker to themselves and may stop it.
+    `broker` is there for scenarios that have a broker to themselves and may stop it; `encrypted`
+    for the others.
     """
 
     connection_string: str
@@ -44,6 +54,7 @@ class Bus:
     queue: str
     is_partitioned: bool
     broker: BrokerProcess | None = None
+    encrypted: Encrypted | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
     _sender: ServiceBusSender | None = None
 

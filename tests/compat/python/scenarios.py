@@ -23,6 +23,7 @@ SUBJECTS: Final = (
     "sessions",
     "settling",
     "topics",
+    "transports",
 )
 
 for subject in SUBJECTS:
