@@ -20,17 +20,21 @@ from bendybus.broker.rate_limits import Rates
 from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
+from bendybus.doors.chosen import ChosenDoors, chosen_doors, running_ports
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
-from bendybus.http.front import Front
+from bendybus.http.exchange import Client
+from bendybus.http.front import Front, Upgrade
 from bendybus.http.issuers import trusting
 from bendybus.http.management import management_routes
+from bendybus.http.request_head import RequestHead
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
 from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
 from bendybus.model.store_status import StoreStatus
 from bendybus.model.transaction import TransactionLimits
-from bendybus.server.listener import listen
+from bendybus.server.listener import AmqpListener, listen
+from bendybus.server.websocket import WebSocketConnection
 from bendybus.settings import RunningPorts, Settings
 from bendybus.store.port import Store
 from bendybus.store.sqlite.store import SqliteStore
@@ -72,6 +76,17 @@ class StoreDrills:
         return self._stores[number]
 
 
+def websockets_to(listener: AmqpListener) -> Upgrade:
+    """Say how HTTP hands over connections that are to be WebSockets with AMQP in them."""
+
+    def upgrade(head: RequestHead, client: Client) -> asyncio.Protocol | None:
+        del client
+        is_websocket = head.fields["upgrade"].lower() == "websocket"
+        return WebSocketConnection(listener.connect) if is_websocket else None
+
+    return upgrade
+
+
 async def run_broker(
     settings: Settings, announce: Callable[[RunningPorts], None], stop: asyncio.Event
 ) -> None:
@@ -79,6 +94,7 @@ async def run_broker(
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(COLLECT_OBJECTS)
     clock = SystemClock()
+    doors = chosen_doors(settings)
     with _only_broker_on(settings.data):
         async with _open_stores(settings) as stores:
             namespaces = Namespaces(stores, WireContentReader())
@@ -86,10 +102,11 @@ async def run_broker(
             await namespaces.load()
             await catalog.declare(settings.namespace.entities, now=clock.now())
             async with (
-                _sweeping(namespaces, clock) as sweeping,
+                _sweeping(namespaces, clock, doors) as sweeping,
                 trusting(settings.namespace.token_issuer, clock) as bearer_tokens,
                 _serving(
                     settings,
+                    doors,
                     stores,
                     catalog,
                     Authentication(catalog, clock, bearer_tokens, _rates(settings)),
@@ -114,6 +131,7 @@ def _rates(settings: Settings) -> Rates:
 @asynccontextmanager
 async def _serving(
     settings: Settings,
+    doors: ChosenDoors,
     stores: Sequence[Store],
     catalog: Catalog,
     authentication: Authentication,
@@ -121,8 +139,7 @@ async def _serving(
 ) -> AsyncIterator[RunningPorts]:
     """Listen for AMQP and HTTP."""
     listener = await listen(
-        settings.host,
-        settings.amqp_port,
+        doors.amqp,
         catalog=catalog,
         authentication=authentication,
         clock=clock,
@@ -140,10 +157,11 @@ async def _serving(
             routes=management_routes(catalog, Authorization(authentication), clock),
         )
         rest = Rest(catalog, authentication, clock)
-        front = Front(settings.namespace.name, rest, app, lambda: datetime.now(UTC))
-        http = await serve_http(front, settings.host, settings.http_port)
+        websockets = websockets_to(listener)
+        front = Front(settings.namespace.name, rest, app, lambda: datetime.now(UTC), websockets)
+        http = await serve_http(front, doors.http)
         try:
-            yield RunningPorts(listener.port, http.port)
+            yield running_ports({**listener.ports, **http.ports})
         finally:
             await http.close()
     finally:
@@ -151,8 +169,10 @@ async def _serving(
 
 
 @asynccontextmanager
-async def _sweeping(namespaces: Namespaces, clock: Clock) -> AsyncIterator[asyncio.Task[None]]:
-    """Deal with what is due, on its way or idle, beside the traffic."""
+async def _sweeping(
+    namespaces: Namespaces, clock: Clock, doors: ChosenDoors
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Deal with what is due, on its way or idle, and with new certificates, beside the traffic."""
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -161,6 +181,8 @@ async def _sweeping(namespaces: Namespaces, clock: Clock) -> AsyncIterator[async
             tasks.create_task(Sweep(namespaces.holdings, clock).run(), name="sweep")
             tasks.create_task(Removal(namespaces, clock).run(), name="removal")
             tasks.create_task(namespaces.keep_agreeing(), name="agreement")
+            if doors.tls is not None:
+                tasks.create_task(doors.tls.watch(), name="certificate")
 
     task = asyncio.create_task(run())
     try:

@@ -8,12 +8,13 @@ and `settle` folds them into `Settings`, which nothing changes afterwards.
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.access_rules import KEY_LENGTH_MIN, RULES_MAX
-from bendybus.model.errors import KeyRequired, SettingInvalid
+from bendybus.model.errors import EncryptionRequired, KeyRequired, SettingInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.model.transaction import TransactionLimits
 
@@ -28,7 +29,24 @@ TRANSACTION_MESSAGES_MAX: Final = 1000
 TRANSACTION_SECONDS_MAX: Final = 3600
 REQUESTS_PER_SECOND_MAX: Final = 10_000_000
 KEY_FILE_BYTES_MAX: Final = 4096
+LOOPBACK: Final = "127.0.0.1"
 _TRANSACTIONS: Final = TransactionLimits()
+
+
+class Plain(StrEnum):
+    """Where the broker may be spoken to without encryption."""
+
+    LOOPBACK = "loopback"
+    ANYWHERE = "anywhere"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Where the certificate and its key are, in PEM form."""
+
+    cert: Path
+    key: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +57,13 @@ class Settings:
     access_rules: tuple[AccessRule, ...]
     data: Path = Path("bendybus-data")
     stores: int = 16
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK
+    plain: Plain = Plain.LOOPBACK
     amqp_port: int = 5672
     http_port: int = 5300
+    tls: TlsFiles | None = None
+    amqps_port: int = 5671
+    https_port: int = 5443
     transaction_messages: int = _TRANSACTIONS.messages_max
     transaction_seconds: int = _TRANSACTIONS.seconds_max
     # None lets any number through.
@@ -54,6 +76,17 @@ class Settings:
         return is_loopback(self.host)
 
     @property
+    def plain_host(self) -> str | None:
+        """Where AMQP and HTTP are served without encryption, if anywhere.
+
+        Beyond this machine only when that was asked for by name; else this machine's own
+        programs still have them.
+        """
+        if self.plain is Plain.NEVER:
+            return None
+        return self.host if self.is_loopback or self.plain is Plain.ANYWHERE else LOOPBACK
+
+    @property
     def has_development_key(self) -> bool:
         """Whether the well-known key opens the broker."""
         return any(DEVELOPMENT_KEY in rule.keys for rule in self.access_rules)
@@ -61,10 +94,15 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class RunningPorts:
-    """The ports a started broker listens on; real ones, also where 0 was asked for."""
+    """The ports a started broker listens on; real ones, also where 0 was asked for.
 
-    amqp_port: int
-    http_port: int
+    None where the broker has no such door.
+    """
+
+    amqp_port: int | None = None
+    http_port: int | None = None
+    amqps_port: int | None = None
+    https_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +112,13 @@ class Choices:
     data: Path | None = None
     stores: int | None = None
     host: str | None = None
+    plain: Plain | None = None
     amqp_port: int | None = None
     http_port: int | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    amqps_port: int | None = None
+    https_port: int | None = None
     key: str | None = field(default=None, repr=False)
     key_file: Path | None = None
     transaction_messages: int | None = None
@@ -106,8 +149,13 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
         data=path("BENDYBUS_DATA"),
         stores=number("BENDYBUS_STORES"),
         host=text("BENDYBUS_HOST"),
+        plain=plain_from(text("BENDYBUS_PLAIN"), "BENDYBUS_PLAIN"),
         amqp_port=number("BENDYBUS_AMQP_PORT"),
         http_port=number("BENDYBUS_HTTP_PORT"),
+        tls_cert=path("BENDYBUS_TLS_CERT"),
+        tls_key=path("BENDYBUS_TLS_KEY"),
+        amqps_port=number("BENDYBUS_AMQPS_PORT"),
+        https_port=number("BENDYBUS_HTTPS_PORT"),
         key=text("BENDYBUS_KEY"),
         key_file=path("BENDYBUS_KEY_FILE"),
         transaction_messages=number("BENDYBUS_TRANSACTION_MESSAGES"),
@@ -117,17 +165,32 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
     )
 
 
+def plain_from(text: str | None, source: str) -> Plain | None:
+    """Read where plain listeners may be, as the environment and the file say it."""
+    if text is None:
+        return None
+    try:
+        return Plain(text)
+    except ValueError:
+        raise SettingInvalid(f"{source} must be {', '.join(Plain)}; not {text!r}") from None
+
+
 def settle(sources: Sequence[Choices], namespace: Namespace) -> Settings:
     """Fold the sources, the strongest first, into settings that are safe to start with.
 
-    Raises `SettingInvalid` for a value out of its bounds, and `KeyRequired` when others could
-    reach the broker with the key that everyone knows. Reads the key file, if there is one.
+    Raises `SettingInvalid` for a value out of its bounds, `EncryptionRequired` when others could
+    reach the broker without encryption though nobody asked for that, and `KeyRequired` when they
+    could with the key that everyone knows. Reads the key file, if there is one.
     """
     chosen = Choices()
     for source in sources:
         chosen = _fill_gaps(chosen, source)
-    rules = _access_rules(namespace, chosen)
-    settings = Settings(namespace=namespace, access_rules=rules, **_given(chosen))
+    settings = Settings(
+        namespace=namespace,
+        access_rules=_access_rules(namespace, chosen),
+        tls=_chosen_tls(chosen),
+        **_given(chosen),
+    )
     _check_bounds(settings)
     if settings.has_development_key and not settings.is_loopback:
         raise KeyRequired(
@@ -135,6 +198,7 @@ def settle(sources: Sequence[Choices], namespace: Namespace) -> Settings:
             " key must not open the broker. Give a key of your own in BENDYBUS_KEY or by"
             " --key-file FILE, or listen on 127.0.0.1"
         )
+    _check_encryption(settings)
     return settings
 
 
@@ -195,6 +259,33 @@ def _access_rules(namespace: Namespace, chosen: Choices) -> tuple[AccessRule, ..
     return (root, *others)
 
 
+def _chosen_tls(chosen: Choices) -> TlsFiles | None:
+    if chosen.tls_cert is None and chosen.tls_key is None:
+        return None
+    if chosen.tls_cert is None or chosen.tls_key is None:
+        missing = "--tls-key" if chosen.tls_key is None else "--tls-cert"
+        raise SettingInvalid(
+            f"a certificate needs its key and a key its certificate: {missing} is missing"
+        )
+    return TlsFiles(chosen.tls_cert, chosen.tls_key)
+
+
+def _check_encryption(settings: Settings) -> None:
+    if settings.tls is not None:
+        return
+    if settings.plain is Plain.NEVER:
+        raise EncryptionRequired(
+            "without plain listeners the broker needs a certificate: make one with bendybus cert,"
+            " and give it with --tls-cert and --tls-key"
+        )
+    if not settings.is_loopback and settings.plain is not Plain.ANYWHERE:
+        raise EncryptionRequired(
+            f"{settings.host} can be reached from other machines, so the broker needs a"
+            " certificate: make one with bendybus cert, and give it with --tls-cert and"
+            " --tls-key. Or say --plain anywhere if others may read keys and messages on their way"
+        )
+
+
 def _read_key(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -224,6 +315,8 @@ def _check_bounds(settings: Settings) -> None:
     _check_bound("the number of stores", settings.stores, 1, STORES_MAX)
     _check_bound("the AMQP port", settings.amqp_port, 0, PORT_MAX)
     _check_bound("the HTTP port", settings.http_port, 0, PORT_MAX)
+    _check_bound("the AMQPS port", settings.amqps_port, 0, PORT_MAX)
+    _check_bound("the HTTPS port", settings.https_port, 0, PORT_MAX)
     _check_bound(
         "the number of messages in a transaction",
         settings.transaction_messages,
@@ -242,8 +335,18 @@ def _check_bounds(settings: Settings) -> None:
     ):
         if rate is not None:
             _check_bound(f"the requests per second of {what}", rate, 1, REQUESTS_PER_SECOND_MAX)
-    if settings.amqp_port == settings.http_port != 0:
-        raise SettingInvalid(f"AMQP and HTTP cannot share port {settings.amqp_port}")
+    _check_ports_apart(settings)
+
+
+def _check_ports_apart(settings: Settings) -> None:
+    ports: dict[int, str] = {}
+    doors = {"AMQP": settings.amqp_port, "HTTP": settings.http_port}
+    if settings.tls is not None:
+        doors |= {"AMQPS": settings.amqps_port, "HTTPS": settings.https_port}
+    for name, port in doors.items():
+        if port != 0 and port in ports:
+            raise SettingInvalid(f"{ports[port]} and {name} cannot share port {port}")
+        ports[port] = name
 
 
 def _check_bound(what: str, value: int, least: int, most: int) -> None:

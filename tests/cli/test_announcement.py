@@ -9,7 +9,7 @@ from bendybus.cli.announcement import announcement, connection_string, python_ex
 from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.entity import Queue, Topic
 from bendybus.model.namespace import Namespace
-from bendybus.settings import Choices, RunningPorts, Settings, settle
+from bendybus.settings import Choices, Plain, RunningPorts, Settings, settle
 
 OWN_KEY = "a-key-of-my-own-that-is-long"
 USUAL = RunningPorts(amqp_port=5672, http_port=5300)
@@ -17,7 +17,7 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - the address is the subject
 
 
 def settings_for(host: str = "127.0.0.1", namespace: Namespace | None = None) -> Settings:
-    return settle([Choices(host=host, key=OWN_KEY)], namespace or Namespace())
+    return settle([Choices(host=host, key=OWN_KEY, plain=Plain.ANYWHERE)], namespace or Namespace())
 
 
 def test_by_default_it_is_the_emulators_connection_string() -> None:

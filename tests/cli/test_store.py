@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from bendybus.doors.door import Door
 from bendybus.http.app import create_app
 from bendybus.http.serving import serve_http
 from bendybus.model.access import make_sas
@@ -28,7 +29,7 @@ def url() -> Iterator[str]:
         is_started=lambda: True,
         now=lambda: datetime.now(UTC),
     )
-    start = serve_http(front(app), "127.0.0.1", 0)
+    start = serve_http(front(app), [Door("http", "127.0.0.1", 0)])
     server = asyncio.run_coroutine_threadsafe(start, loop).result(timeout=10)
     yield f"http://127.0.0.1:{server.port}"
     asyncio.run_coroutine_threadsafe(server.close(), loop).result(timeout=10)

@@ -11,6 +11,7 @@ from typing import cast
 import httpx
 import pytest
 
+from bendybus.doors.door import Door
 from bendybus.http import connection as connection_module
 from bendybus.http.connection import AHEAD_BYTES_MAX
 from bendybus.http.exchange import Admission, Answer, Client, Request
@@ -29,7 +30,7 @@ SMUGGLING = (
 )
 
 
-class EchoDoor:
+class EchoDesk:
     """Says what it was asked; `/wait` until it is let go, `/large` at length, `/broken` not."""
 
     def __init__(self) -> None:
@@ -76,14 +77,18 @@ class Shouting(asyncio.Protocol):
         self.transport.write(data.upper())
 
 
+def at(host: str = "127.0.0.1", port: int = 0) -> list[Door]:
+    return [Door("http", host, port)]
+
+
 @asynccontextmanager
 async def serving(
     host: str = "127.0.0.1", guard: Guard | None = None
-) -> AsyncIterator[tuple[HttpServer, EchoDoor]]:
-    door = EchoDoor()
-    server = await serve_http(door, host, 0, guard=guard)
+) -> AsyncIterator[tuple[HttpServer, EchoDesk]]:
+    desk = EchoDesk()
+    server = await serve_http(desk, at(host), guard=guard)
     try:
-        yield server, door
+        yield server, desk
     finally:
         await server.close()
 
@@ -98,7 +103,7 @@ async def test_requests_are_answered_as_soon_as_the_call_returns() -> None:
 async def test_a_closed_server_lets_its_port_go() -> None:
     async with serving() as (server, _):
         port = server.port
-    again = await serve_http(EchoDoor(), "127.0.0.1", port)
+    again = await serve_http(EchoDesk(), at(port=port))
     assert again.port == port
     await again.close()
 
@@ -107,12 +112,12 @@ async def test_a_taken_port_is_a_refusal_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUse, match=f"port {port} on 127.0.0.1 is used"):
-            await serve_http(EchoDoor(), "127.0.0.1", port)
+            await serve_http(EchoDesk(), at(port=port))
 
 
 async def test_an_address_of_another_machine_is_refused() -> None:
     with pytest.raises(SettingInvalid, match=r"cannot listen on 192\.0\.2\.1:"):
-        await serve_http(EchoDoor(), "192.0.2.1", 0)
+        await serve_http(EchoDesk(), at("192.0.2.1"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -123,10 +128,10 @@ async def test_signals_stay_with_whoever_had_them(number: signal.Signals) -> Non
 
 
 async def test_requests_in_a_row_are_answered_in_their_order() -> None:
-    async with serving() as (server, door):
+    async with serving() as (server, desk):
         row = b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(50))
         said = await talk(server.port, row + LAST)
-        assert door.asked == [*(f"/{number}" for number in range(50)), "/last"]
+        assert desk.asked == [*(f"/{number}" for number in range(50)), "/last"]
     assert said.count(b"HTTP/1.1 200 OK") == 51
     assert said.endswith(b"/last")
     assert said.count(b"Connection: close") == 1
@@ -206,12 +211,12 @@ async def test_a_defect_is_answered_and_the_connection_goes_on() -> None:
 async def test_what_is_refused_ends_the_connection_and_nothing_after_it_is_read(
     request_bytes: bytes, status: bytes
 ) -> None:
-    async with serving() as (server, door):
+    async with serving() as (server, desk):
         said = await talk(server.port, request_bytes + GET)
         assert said.startswith(b"HTTP/1.1 " + status)
         assert b"Connection: close\r\n" in said
         assert said.count(b"HTTP/1.1 ") == 1
-        assert door.asked == []
+        assert desk.asked == []
 
 
 @pytest.mark.parametrize(
@@ -246,14 +251,14 @@ async def test_a_slow_head_gains_no_time_by_each_byte(monkeypatch: pytest.Monkey
 
 async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "WRITE_SECONDS", 0.01)
-    async with serving() as (server, door):
+    async with serving() as (server, desk):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
         transport = cast("asyncio.Transport", writer.transport)
         transport.pause_reading()
         writer.write(GET.replace(b"/ ", b"/large ") + GET)
-        await until(lambda: not server._guard._connections and door.asked)
+        await until(lambda: not server._guard._connections and desk.asked)
         # The next request was not even looked at.
-        assert door.asked == ["/large"]
+        assert desk.asked == ["/large"]
         transport.resume_reading()
         with contextlib.suppress(ConnectionError):
             assert len(await reader.read()) < 8_000_000
@@ -261,37 +266,37 @@ async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.Monkey
 
 
 async def test_what_comes_ahead_of_its_turn_is_bounded() -> None:
-    async with serving() as (server, door):
+    async with serving() as (server, desk):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(GET.replace(b"/ ", b"/wait "))
         many = GET * 400_000
         writer.write(many)
-        await until(lambda: door.asked == ["/wait"])
+        await until(lambda: desk.asked == ["/wait"])
         [connection] = server._guard._connections
         assert isinstance(connection, connection_module.HttpConnection)
         await until(lambda: connection._is_paused)
         # One read may go beyond it.
         assert len(connection._buffer) <= AHEAD_BYTES_MAX + 256 * 1024
-        door.released.set()
+        desk.released.set()
         assert (await reader.readuntil(b"/wait")).startswith(b"HTTP/1.1 200")
         writer.transport.abort()
 
 
 async def test_whoever_answers_learns_that_the_client_has_hung_up() -> None:
-    async with serving() as (server, door):
+    async with serving() as (server, desk):
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(GET.replace(b"/ ", b"/wait "))
-        await until(lambda: door.asked)
+        await until(lambda: desk.asked)
         writer.close()
-        await until(lambda: door.hung_up == 1)
+        await until(lambda: desk.hung_up == 1)
 
 
 async def test_a_server_that_closes_lets_answers_out_first() -> None:
-    door = EchoDoor()
-    server = await serve_http(door, "127.0.0.1", 0)
+    desk = EchoDesk()
+    server = await serve_http(desk, at())
     idle_reader, idle = await asyncio.open_connection("127.0.0.1", server.port)
     busy = asyncio.create_task(talk(server.port, GET.replace(b"/ ", b"/wait ")))
-    await until(lambda: door.asked)
+    await until(lambda: desk.asked)
     await server.close()
     assert (await busy).endswith(b"/wait")
     assert await idle_reader.read() == b""
@@ -315,11 +320,11 @@ async def test_five_hundred_slow_clients_do_not_keep_a_good_one_out() -> None:
 
 
 async def test_when_all_are_being_answered_one_more_is_told_to_come_again() -> None:
-    async with serving(guard=Guard(connections_max=1)) as (server, door):
+    async with serving(guard=Guard(connections_max=1)) as (server, desk):
         busy = asyncio.create_task(talk(server.port, GET.replace(b"/ ", b"/wait ")))
-        await until(lambda: door.asked)
+        await until(lambda: desk.asked)
         assert (await talk(server.port, b"")).startswith(b"HTTP/1.1 503 ")
-        door.released.set()
+        desk.released.set()
         busy.cancel()
 
 

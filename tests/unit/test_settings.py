@@ -1,15 +1,17 @@
 """Settings: which source wins, and what is safe to start with."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bendybus.model.access import Right
-from bendybus.model.errors import KeyRequired, SettingInvalid
+from bendybus.model.errors import EncryptionRequired, KeyRequired, SettingInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.settings import (
     DEVELOPMENT_KEY,
     Choices,
+    Plain,
     choices_from_environment,
     is_loopback,
     settle,
@@ -53,6 +55,11 @@ def test_every_variable_of_the_environment_is_read() -> None:
             "BENDYBUS_HOST": "::1",
             "BENDYBUS_AMQP_PORT": "1",
             "BENDYBUS_HTTP_PORT": "2",
+            "BENDYBUS_PLAIN": "never",
+            "BENDYBUS_TLS_CERT": "cert.pem",
+            "BENDYBUS_TLS_KEY": "key.pem",
+            "BENDYBUS_AMQPS_PORT": "3",
+            "BENDYBUS_HTTPS_PORT": "443",
             "BENDYBUS_KEY": OWN_KEY,
             "BENDYBUS_KEY_FILE": "file",
             "BENDYBUS_TRANSACTION_MESSAGES": "50",
@@ -64,8 +71,13 @@ def test_every_variable_of_the_environment_is_read() -> None:
         data=Path("folder"),
         stores=4,
         host="::1",
+        plain=Plain.NEVER,
         amqp_port=1,
         http_port=2,
+        tls_cert=Path("cert.pem"),
+        tls_key=Path("key.pem"),
+        amqps_port=3,
+        https_port=443,
         key=OWN_KEY,
         key_file=Path("file"),
         transaction_messages=50,
@@ -90,7 +102,12 @@ def test_a_variable_that_is_no_number_is_named(text: str) -> None:
         (Choices(stores=257), "number of stores"),
         (Choices(amqp_port=65536), "AMQP port must be between 0 and 65535"),
         (Choices(http_port=-1), "HTTP port"),
-        (Choices(amqp_port=7, http_port=7), "cannot share port 7"),
+        (Choices(amqp_port=7, http_port=7), "AMQP and HTTP cannot share port 7"),
+        (Choices(amqps_port=65536), "AMQPS port must be between 0 and 65535"),
+        (Choices(https_port=-1), "HTTPS port"),
+        (Choices(tls_cert=Path("c"), tls_key=Path("k"), https_port=5672), "AMQP and HTTPS cannot"),
+        (Choices(tls_cert=Path("c")), "--tls-key is missing"),
+        (Choices(tls_key=Path("k")), "--tls-cert is missing"),
         (Choices(transaction_messages=0), "messages in a transaction must be between 1 and 1000"),
         (Choices(transaction_seconds=3601), "a transaction may last must be between 1 and 3600"),
         (Choices(key="short"), "BENDYBUS_KEY must have at least 16"),
@@ -115,7 +132,30 @@ def test_the_development_key_does_not_leave_the_machine(host: str) -> None:
         settle([Choices(host=host)], Namespace())
     with pytest.raises(KeyRequired):
         settle([Choices(host=host, key=DEVELOPMENT_KEY)], Namespace())
-    assert settle([Choices(host=host, key=OWN_KEY)], Namespace()).host == host
+    own = Choices(host=host, key=OWN_KEY, plain=Plain.ANYWHERE)
+    assert settle([own], Namespace()).host == host
+
+
+@pytest.mark.parametrize("host", [EVERYWHERE, "::", "192.168.1.5", "broker.example.org"])
+def test_beyond_this_machine_nothing_is_plain_unless_it_was_asked_for_by_name(host: str) -> None:
+    own = Choices(host=host, key=OWN_KEY)
+    with pytest.raises(EncryptionRequired, match="--plain anywhere"):
+        settle([own], Namespace())
+    assert settle([replace(own, plain=Plain.ANYWHERE)], Namespace()).plain_host == host
+    encrypted = settle([replace(own, tls_cert=Path("c"), tls_key=Path("k"))], Namespace())
+    assert (encrypted.host, encrypted.plain_host) == (host, "127.0.0.1")
+
+
+def test_without_plain_listeners_a_certificate_is_needed() -> None:
+    with pytest.raises(EncryptionRequired, match="bendybus cert"):
+        settle([Choices(plain=Plain.NEVER)], Namespace())
+    choices = Choices(plain=Plain.NEVER, tls_cert=Path("c"), tls_key=Path("k"))
+    assert settle([choices], Namespace()).plain_host is None
+
+
+def test_a_word_for_plain_listeners_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(SettingInvalid, match="BENDYBUS_PLAIN must be loopback, anywhere, never"):
+        choices_from_environment({"BENDYBUS_PLAIN": "yes"})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost", "LOCALHOST"])
@@ -127,7 +167,7 @@ def test_this_machine_is_known_by_its_addresses(host: str) -> None:
 def test_a_key_file_gives_the_key_without_its_last_line_break(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{OWN_KEY}\n")
-    settings = settle([Choices(host=EVERYWHERE, key_file=file)], Namespace())
+    settings = settle([Choices(key_file=file)], Namespace())
     assert settings.access_rules[0].primary_key == OWN_KEY
     assert OWN_KEY not in repr(settings)
 

@@ -9,7 +9,9 @@ from bendybus.model.connection_string import ConnectionString
 from bendybus.model.entity import Queue, Topic
 from bendybus.settings import DEVELOPMENT_KEY, RunningPorts, Settings
 
-AMQP_PORT_OF_CLIENTS: Final = 5672  # what the clients take when the endpoint has no port
+# What the clients take when the endpoint has no port.
+AMQP_PORT_OF_CLIENTS: Final = 5672
+AMQPS_PORT_OF_CLIENTS: Final = 5671
 KEY_NOT_SHOWN: Final = "<your key>"
 
 
@@ -19,9 +21,8 @@ def announcement(settings: Settings, ports: RunningPorts) -> str:
         [
             f"Bendybus {__version__} is ready. Ctrl-C stops it.",
             "",
-            f"  AMQP  {_shown(settings.host)}:{ports.amqp_port}",
-            f"  HTTP  http://{_shown(settings.host)}:{ports.http_port}/health",
-            f"  data  {settings.data.resolve()} ({settings.stores} messaging stores)",
+            *_doors(settings, ports),
+            f"  data   {settings.data.resolve()} ({settings.stores} messaging stores)",
             "",
             *_entities(settings),
             "",
@@ -35,14 +36,21 @@ def announcement(settings: Settings, ports: RunningPorts) -> str:
 
 
 def connection_string(settings: Settings, ports: RunningPorts) -> str:
-    """Return what clients connect with. A key of one's own is left out: output ends up in logs."""
+    """Return what clients connect with. A key of one's own is left out: output ends up in logs.
+
+    The encrypted door where other machines can come, else the plain one of this machine, which
+    needs no certificate to be trusted.
+    """
     [rule, *_] = settings.access_rules
+    is_plain = ports.amqp_port is not None and settings.plain_host == settings.host
+    port = ports.amqp_port if is_plain else ports.amqps_port
+    usual = AMQP_PORT_OF_CLIENTS if is_plain else AMQPS_PORT_OF_CLIENTS
     return ConnectionString(
         host=_reachable_host(settings),
-        port=None if ports.amqp_port == AMQP_PORT_OF_CLIENTS else ports.amqp_port,
+        port=None if port == usual else port,
         rule_name=rule.name,
         key=rule.primary_key if rule.primary_key == DEVELOPMENT_KEY else KEY_NOT_SHOWN,
-        use_development_emulator=True,
+        use_development_emulator=is_plain,
     ).to_text()
 
 
@@ -56,6 +64,17 @@ def python_example(settings: Settings, ports: RunningPorts) -> list[str]:
         f'with ServiceBusClient.from_connection_string("{text}") as client:',
         f'    client.get_queue_sender("{queue}").send_messages(ServiceBusMessage("hello"))',
     ]
+
+
+def _doors(settings: Settings, ports: RunningPorts) -> Iterator[str]:
+    if settings.plain_host is not None:
+        host = _shown(settings.plain_host)
+        yield f"  AMQP   {host}:{ports.amqp_port}, not encrypted"
+        yield f"  HTTP   http://{host}:{ports.http_port}/health, not encrypted"
+    if settings.tls is not None:
+        host = _shown(settings.host)
+        yield f"  AMQPS  {host}:{ports.amqps_port}"
+        yield f"  HTTPS  https://{host}:{ports.https_port}/health, and AMQP over WebSocket"
 
 
 def _entities(settings: Settings) -> Iterator[str]:

@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from bendybus.model.errors import DataFolderUnusable
 from bendybus.model.namespace import Namespace
 from bendybus.settings import (
     Choices,
+    Plain,
     RunningPorts,
     Settings,
     choices_from_environment,
@@ -47,8 +49,15 @@ StoresOption = Annotated[
 HostOption = Annotated[
     str | None,
     typer.Option(
-        help="Address to listen on. Any other than this machine's own needs a key of yours."
-        " [BENDYBUS_HOST; default 127.0.0.1]"
+        help="Address to listen on. Any other than this machine's own needs a key of yours and a"
+        " certificate. [BENDYBUS_HOST; default 127.0.0.1]"
+    ),
+]
+PlainOption = Annotated[
+    Plain | None,
+    typer.Option(
+        help="Where AMQP and HTTP may be served without encryption; 'anywhere' lets others read"
+        " keys and messages on their way. [BENDYBUS_PLAIN; default loopback]"
     ),
 ]
 AmqpPortOption = Annotated[
@@ -58,6 +67,29 @@ AmqpPortOption = Annotated[
 HttpPortOption = Annotated[
     int | None,
     typer.Option(help="Port for HTTP; 0 takes a free one. [BENDYBUS_HTTP_PORT; default 5300]"),
+]
+TlsCertOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Certificate in PEM form, followed by those that lead to its authority; it opens"
+        " AMQPS and HTTPS. `bendybus cert` makes one. [BENDYBUS_TLS_CERT]"
+    ),
+]
+TlsKeyOption = Annotated[
+    Path | None, typer.Option(help="Its private key, not encrypted. [BENDYBUS_TLS_KEY]")
+]
+AmqpsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Port for AMQP with TLS; 0 takes a free one. [BENDYBUS_AMQPS_PORT; default 5671]"
+    ),
+]
+HttpsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Port for HTTPS and AMQP over WebSocket; clients take 443 unless told otherwise; 0"
+        " takes a free one. [BENDYBUS_HTTPS_PORT; default 5443]"
+    ),
 ]
 KeyFileOption = Annotated[
     Path | None,
@@ -77,8 +109,13 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     data: DataOption = None,
     stores: StoresOption = None,
     host: HostOption = None,
+    plain: PlainOption = None,
     amqp_port: AmqpPortOption = None,
     http_port: HttpPortOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    amqps_port: AmqpsPortOption = None,
+    https_port: HttpsPortOption = None,
     key_file: KeyFileOption = None,
     ready_file: ReadyFileOption = None,
 ) -> None:
@@ -94,8 +131,13 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
         data=data,
         stores=stores,
         host=host,
+        plain=plain,
         amqp_port=amqp_port,
         http_port=http_port,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        amqps_port=amqps_port,
+        https_port=https_port,
         key_file=key_file,
     )
     settings = _settings(options, config)
@@ -166,7 +208,7 @@ def _ready_file_only_while_serving(path: Path | None) -> Iterator[None]:
 
 def _write_ready_file(path: Path, ports: RunningPorts) -> None:
     """Put the file in place whole: whoever waits for it must never read half of it."""
-    content = {"amqp_port": ports.amqp_port, "http_port": ports.http_port, "pid": os.getpid()}
+    content = {**asdict(ports), "pid": os.getpid()}
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(json.dumps(content))
     unfinished.replace(path)

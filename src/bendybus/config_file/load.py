@@ -11,14 +11,19 @@ from bendybus.config_file.section import Value
 from bendybus.config_file.yaml_text import parse_yaml
 from bendybus.model.errors import ConfigInvalid
 from bendybus.model.namespace import Namespace
-from bendybus.settings import Choices
+from bendybus.settings import Choices, Plain
 
 BROKER_KEYS: Final = (
     "DataFolder",
     "Stores",
     "Host",
+    "Plain",
     "AmqpPort",
     "HttpPort",
+    "TlsCert",
+    "TlsKey",
+    "AmqpsPort",
+    "HttpsPort",
     "KeyFile",
     "TransactionMessages",
     "TransactionSeconds",
@@ -85,12 +90,25 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
         found = text(key)
         return None if found is None else folder / found
 
+    def plain(key: str) -> Plain | None:
+        found = section.get(key)
+        if found is None:
+            return None
+        if (word := found.text()) not in set(Plain):
+            raise found.refuse(f"must be {', '.join(Plain)}; not {word!r}")
+        return Plain(word)
+
     return Choices(
         data=path("DataFolder"),
         stores=number("Stores"),
         host=text("Host"),
+        plain=plain("Plain"),
         amqp_port=number("AmqpPort"),
         http_port=number("HttpPort"),
+        tls_cert=path("TlsCert"),
+        tls_key=path("TlsKey"),
+        amqps_port=number("AmqpsPort"),
+        https_port=number("HttpsPort"),
         key_file=path("KeyFile"),
         transaction_messages=number("TransactionMessages"),
         transaction_seconds=number("TransactionSeconds"),

@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from bendybus.http.answers import encode_answer
 from bendybus.http.chunks import ChunkedBody
-from bendybus.http.exchange import Admission, Answer, Door, Request
+from bendybus.http.exchange import Admission, Answer, Desk, Request
 from bendybus.http.guard import Guard
 from bendybus.http.request_head import RequestHead, RequestRefused, find_head, parse_head
 
@@ -32,8 +32,8 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class HttpConnection(asyncio.Protocol):
     """Reads requests by a strict grammar, has each answered, and keeps to its bounds."""
 
-    def __init__(self, door: Door, guard: Guard) -> None:
-        self._door = door
+    def __init__(self, desk: Desk, guard: Guard) -> None:
+        self._desk = desk
         self._guard = guard
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -91,7 +91,7 @@ class HttpConnection(asyncio.Protocol):
             return
         busy = RequestRefused(503, "There are too many connections; try again later.")
         self._is_parting = True
-        self._write(self._door.refuse(busy), is_last=True)
+        self._write(self._desk.refuse(busy), is_last=True)
 
     def data_received(self, data: bytes) -> None:
         """Go on with what came, or keep it until the answer under way is out."""
@@ -188,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
         if "upgrade" in head.fields and self._upgrade(head):
             return False
         self._head = head
-        self._admission = self._door.admit(head)
+        self._admission = self._desk.admit(head)
         if head.is_chunked or head.body_length:
             self._expect_body(head)
         return True
@@ -227,7 +227,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _upgrade(self, head: RequestHead) -> bool:
         """Hand the connection over, if its client asks for a protocol that is spoken here."""
-        protocol = self._door.upgrade(head, self)
+        protocol = self._desk.upgrade(head, self)
         if protocol is None:
             return False
         self._guard.leave(self)
@@ -250,7 +250,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             answer = await admission.answer(request)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
-            answer = self._door.fail(request.head, error)
+            answer = self._desk.fail(request.head, error)
         self._answering = None
         self._head = None
         self._chunks = None
@@ -280,7 +280,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _refuse(self, refusal: RequestRefused) -> None:
         """Answer what cannot be served, and part: where the next request begins is not known."""
-        answer = self._door.refuse(refusal)
+        answer = self._desk.refuse(refusal)
         self._is_parting = True
         self._buffer.clear()
         self._release()

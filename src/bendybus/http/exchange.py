@@ -61,7 +61,7 @@ class Admission:
     answer: Callable[[Request], Awaitable[Answer]]
 
 
-class Door(Protocol):
+class Desk(Protocol):
     """What a server leads to."""
 
     def admit(self, head: RequestHead) -> Admission:

@@ -4,61 +4,60 @@ The server is our own (decisions/0009): names of headers keep their case, as pro
 must, every wait has a deadline, every buffer a bound, and nothing is read in two ways.
 """
 
-import asyncio
-import errno
-import socket
-import ssl
+from collections.abc import Sequence
 from typing import Final
 
+from bendybus.doors.door import Door, OpenDoor, open_door
 from bendybus.http.connection import HttpConnection
-from bendybus.http.exchange import Door
+from bendybus.http.exchange import Desk
 from bendybus.http.guard import Guard
-from bendybus.model.errors import PortInUse, SettingInvalid
 
-BACKLOG: Final = 512
 CLOSE_SECONDS: Final = 2.0
 
 
 class HttpServer:
     """A running HTTP server. Made by `serve_http`."""
 
-    def __init__(self, server: asyncio.Server, guard: Guard, port: int) -> None:
-        self._server = server
+    def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self.port = port
+        self._doors: list[OpenDoor] = []
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that clients connect to, by the names of the doors."""
+        return {door.name: door.port for door in self._doors}
+
+    @property
+    def port(self) -> int:
+        """The port of the first door."""
+        return self._doors[0].port
+
+    async def open(self, desk: Desk, doors: Sequence[Door]) -> None:
+        """Listen at each door; if one cannot be opened, at none."""
+        try:
+            for door in doors:
+                opened = await open_door(door, lambda: HttpConnection(desk, self._guard))
+                self._doors.append(opened)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Stop listening, let requests under way end, at most `CLOSE_SECONDS`."""
-        self._server.close()
+        for door in self._doors:
+            door.close()
         await self._guard.close(CLOSE_SECONDS)
+        for door in self._doors:
+            await door.wait_closed()
 
 
 async def serve_http(
-    door: Door,
-    host: str,
-    port: int,
-    *,
-    tls: ssl.SSLContext | None = None,
-    guard: Guard | None = None,
+    desk: Desk, doors: Sequence[Door], *, guard: Guard | None = None
 ) -> HttpServer:
-    """Listen and serve; returns when requests are answered. Port 0 takes any free one."""
-    listener = _listen(host, port)
-    watching = guard or Guard()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: HttpConnection(door, watching), sock=listener, backlog=BACKLOG, ssl=tls
-    )
-    return HttpServer(server, watching, listener.getsockname()[1])
+    """Listen and serve; returns when requests are answered.
 
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(
-                f"port {port} on {host} is used by another process; stop it or choose another"
-                " port with --http-port"
-            ) from None
-        raise SettingInvalid(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    Raises `PortInUse` or `SettingInvalid`.
+    """
+    server = HttpServer(guard or Guard())
+    await server.open(desk, doors)
+    return server

@@ -268,6 +268,18 @@ class KeyRequired(StartRefused):
     code = "key-required"
 
 
+class EncryptionRequired(StartRefused):
+    """Messages and keys were about to be readable on the way to other machines."""
+
+    code = "encryption-required"
+
+
+class CertificateRefused(StartRefused):
+    """The certificate or its key cannot be served; the text says what is wrong with which."""
+
+    code = "certificate-refused"
+
+
 class ConfigInvalid(StartRefused):
     """The configuration file is wrong; the text names the place and what would be right."""
 

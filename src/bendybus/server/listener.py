@@ -2,20 +2,19 @@
 
 import asyncio
 import contextlib
-import errno
 import uuid
+from collections.abc import Sequence
 from typing import Final
 
 from bendybus.amqp.connection_settings import ConnectionSettings
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
-from bendybus.model.errors import PortInUse, SettingInvalid
+from bendybus.doors.door import Door, OpenDoor, open_door
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.connection import ClientConnection, Service
 
 TICK_SECONDS: Final = 1.0
-BACKLOG: Final = 1024
 CLOSE_SECONDS_MAX: Final = 2.0
 
 
@@ -26,41 +25,35 @@ class AmqpListener:
         self.connections: set[ClientConnection] = set()
         self._service = service
         self._endings: set[asyncio.Future[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._doors: list[OpenDoor] = []
         self._ticking: asyncio.Task[None] | None = None
 
     @property
-    def port(self) -> int:
-        """The port that clients connect to."""
-        assert self._server is not None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+    def ports(self) -> dict[str, int]:
+        """The ports that clients connect to, by the names of the doors."""
+        return {door.name: door.port for door in self._doors}
 
-    async def open(self, host: str, port: int) -> None:
-        """Listen. Raises `PortInUse` or `SettingInvalid`."""
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                self._connect,
-                host,
-                port,
-                backlog=BACKLOG,
-            )
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PortInUse(
-                    f"port {port} on {host} is used by another process; stop it or choose another"
-                    " port with --amqp-port"
-                ) from None
-            raise SettingInvalid(f"cannot listen on {host}:{port}: {error}") from None
+    @property
+    def port(self) -> int:
+        """The port of the first door."""
+        return self._doors[0].port
+
+    async def open(self, doors: Sequence[Door]) -> None:
+        """Listen at each door. Raises `PortInUse` or `SettingInvalid`; then none is open."""
         self._ticking = asyncio.create_task(self._tick(), name="amqp-tick")
+        try:
+            for door in doors:
+                self._doors.append(await open_door(door, self.connect))
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Stop listening, and tell every client."""
-        assert self._server is not None
         assert self._ticking is not None
         self._ticking.cancel()
-        self._server.close()
+        for door in self._doors:
+            door.close()
         for connection in list(self.connections):
             connection.shut_down()
         await self._ended()
@@ -69,8 +62,11 @@ class AmqpListener:
         await self._ended()
         with contextlib.suppress(asyncio.CancelledError):
             await self._ticking
+        for door in self._doors:
+            await door.wait_closed()
 
-    def _connect(self) -> ClientConnection:
+    def connect(self) -> ClientConnection:
+        """Make what answers one client, whichever way its bytes come."""
         connection = ClientConnection(self._service, self.connections)
         self._endings.add(connection.ended)
         connection.ended.add_done_callback(self._endings.discard)
@@ -90,8 +86,7 @@ class AmqpListener:
 
 
 async def listen(
-    host: str,
-    port: int,
+    doors: Sequence[Door],
     *,
     catalog: Catalog,
     authentication: Authentication,
@@ -101,5 +96,5 @@ async def listen(
     """Start an AMQP server."""
     settings = ConnectionSettings(container_id=uuid.uuid4().hex)
     listener = AmqpListener(Service(catalog, authentication, clock, settings, transaction_limits))
-    await listener.open(host, port)
+    await listener.open(doors)
     return listener

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from bendybus.settings import TlsFiles
+
 START_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 15.0
 _POLL_SECONDS: Final = 0.02
@@ -23,12 +25,22 @@ class BrokerProcess:
     The first start takes free ports; later ones take the same, so that clients find it again.
     """
 
-    def __init__(self, folder: Path, config: Path, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: Path,
+        options: Sequence[str] = (),
+        tls: TlsFiles | None = None,
+    ) -> None:
         self.folder = folder
         self.amqp_port = 0
         self.http_port = 0
+        # 0 without a certificate.
+        self.amqps_port = 0
+        self.https_port = 0
         self._config = config
         self._options = options
+        self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -43,11 +55,19 @@ class BrokerProcess:
         return (self.folder / "broker.log").read_text()
 
     def connection_string(self, key: str = "SAS_KEY_VALUE") -> str:
-        """Return what a client needs."""
+        """Return what a client needs, without encryption."""
         return (
-            f"Endpoint=sb://localhost:{self.amqp_port};"
-            "SharedAccessKeyName=RootManageSharedAccessKey;"
-            f"SharedAccessKey={key};UseDevelopmentEmulator=true;"
+            f"{self.encrypted_connection_string(self.amqp_port, key)}UseDevelopmentEmulator=true;"
+        )
+
+    def encrypted_connection_string(self, port: int, key: str = "SAS_KEY_VALUE") -> str:
+        """Return what a client needs that comes by `amqps_port` or `https_port`.
+
+        Some clients want to be told the port in another way.
+        """
+        return (
+            f"Endpoint=sb://localhost:{port};SharedAccessKeyName=RootManageSharedAccessKey;"
+            f"SharedAccessKey={key};"
         )
 
     @property
@@ -69,7 +89,7 @@ class BrokerProcess:
             *(sys.executable, "-m", "bendybus", "serve"),
             *("--config", str(self._config), "--data", str(self.folder / "data")),
             *("--amqp-port", str(self.amqp_port), "--http-port", str(self.http_port)),
-            *("--ready-file", str(ready), *self._options),
+            *("--ready-file", str(ready), *self._tls_options(), *self._options),
         ]
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command
@@ -81,6 +101,13 @@ class BrokerProcess:
             time.sleep(_POLL_SECONDS)
         ports = json.loads(ready.read_text())
         self.amqp_port, self.http_port = ports["amqp_port"], ports["http_port"]
+        self.amqps_port, self.https_port = ports["amqps_port"] or 0, ports["https_port"] or 0
+
+    def _tls_options(self) -> Iterator[str]:
+        if self._tls is not None:
+            yield from ("--tls-cert", str(self._tls.cert), "--tls-key", str(self._tls.key))
+            yield from ("--amqps-port", str(self.amqps_port))
+            yield from ("--https-port", str(self.https_port))
 
     def stop(self) -> int:
         """Ask it to stop, and return its exit code."""
@@ -105,11 +132,15 @@ class BrokerProcess:
 
 @contextmanager
 def broker_process(
-    config: Path, *, folder: Path | None = None, options: Sequence[str] = ()
+    config: Path,
+    *,
+    folder: Path | None = None,
+    options: Sequence[str] = (),
+    tls: TlsFiles | None = None,
 ) -> Iterator[BrokerProcess]:
     """Run a broker while the block runs, in a temporary folder unless one is given."""
     with tempfile.TemporaryDirectory(prefix="bendybus-") as temporary:
-        broker = BrokerProcess(folder or Path(temporary), config, options)
+        broker = BrokerProcess(folder or Path(temporary), config, options, tls)
         broker.start()
         try:
             yield broker

@@ -1,6 +1,7 @@
 """A broker inside the test's own loop: real stores, real links, virtual time if wanted."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
+from bendybus.doors.door import Door
 from bendybus.http.app import create_app
-from bendybus.http.front import Front
+from bendybus.http.front import Front, Upgrade
 from bendybus.http.guard import Guard
 from bendybus.http.rest import Rest
 from bendybus.http.serving import HttpServer, serve_http
@@ -101,13 +103,14 @@ async def forwarding(broker: LocalBroker) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def listening(
-    broker: LocalBroker, rules: tuple[AccessRule, ...] = (ROOT_RULE,)
+    broker: LocalBroker,
+    rules: tuple[AccessRule, ...] = (ROOT_RULE,),
+    tls: Callable[[], ssl.SSLContext] | None = None,
 ) -> AsyncIterator[AmqpListener]:
     """Let clients connect to it on a free port of this machine."""
     broker.catalog.access_rules = rules
     listener = await listen(
-        "127.0.0.1",
-        0,
+        [Door("amqp", "127.0.0.1", 0, tls)],
         catalog=broker.catalog,
         authentication=Authentication(broker.catalog, broker.clock),
         clock=broker.clock,
@@ -123,6 +126,7 @@ async def serving_http(
     broker: LocalBroker,
     rules: tuple[AccessRule, ...] = (ROOT_RULE,),
     guard: Guard | None = None,
+    upgrade: Upgrade | None = None,
 ) -> AsyncIterator[HttpServer]:
     """Let clients call it over HTTP on a free port of this machine."""
     broker.catalog.access_rules = rules
@@ -139,8 +143,8 @@ async def serving_http(
         now=now,
     )
     rest = Rest(broker.catalog, authentication, broker.clock)
-    front = Front(broker.catalog.namespace, rest, app, now)
-    server = await serve_http(front, "127.0.0.1", 0, guard=guard)
+    front = Front(broker.catalog.namespace, rest, app, now, upgrade)
+    server = await serve_http(front, [Door("http", "127.0.0.1", 0)], guard=guard)
     try:
         yield server
     finally:

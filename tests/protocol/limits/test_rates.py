@@ -9,6 +9,7 @@ import pytest
 from bendybus.amqp.outcomes import Accepted, Rejected
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.rate_limits import Rates
+from bendybus.doors.door import Door
 from bendybus.model.entity import Queue, QueueProperties
 from bendybus.server.listener import listen
 from bendybus.testing.clock import ManualClock
@@ -47,7 +48,10 @@ async def limited(folder: Path, rates: Rates) -> AsyncIterator[Limited]:
         broker.catalog.access_rules = (ROOT_RULE,)
         authentication = Authentication(broker.catalog, clock, rates=rates)
         listener = await listen(
-            "127.0.0.1", 0, catalog=broker.catalog, authentication=authentication, clock=clock
+            [Door("amqp", "127.0.0.1", 0)],
+            catalog=broker.catalog,
+            authentication=authentication,
+            clock=clock,
         )
         clients.push_async_callback(listener.close)
         yield Limited(listener.port, clock, clients)

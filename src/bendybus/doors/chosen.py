@@ -1,0 +1,43 @@
+"""Which doors a broker has, by its settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from bendybus.doors.door import Door
+from bendybus.doors.tls import ServerTls
+from bendybus.settings import RunningPorts, Settings
+
+# What HTTPS offers to clients that ask; without it some would try HTTP/2.
+_HTTP_PROTOCOLS: Final = ("http/1.1",)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenDoors:
+    """The doors for AMQP and for HTTP, and the certificate of those that are encrypted."""
+
+    amqp: tuple[Door, ...]
+    http: tuple[Door, ...]
+    tls: ServerTls | None
+
+
+def chosen_doors(settings: Settings) -> ChosenDoors:
+    """Say where to listen. Raises `CertificateRefused` when the certificate cannot be served."""
+    amqp: list[Door] = []
+    http: list[Door] = []
+    if settings.plain_host is not None:
+        amqp.append(Door("amqp", settings.plain_host, settings.amqp_port))
+        http.append(Door("http", settings.plain_host, settings.http_port))
+    tls = None
+    if settings.tls is not None:
+        tls = ServerTls(settings.tls.cert, settings.tls.key)
+        amqp.append(Door("amqps", settings.host, settings.amqps_port, tls.context))
+        over_http = partial(tls.context, _HTTP_PROTOCOLS)
+        http.append(Door("https", settings.host, settings.https_port, over_http))
+    return ChosenDoors(tuple(amqp), tuple(http), tls)
+
+
+def running_ports(ports: Mapping[str, int]) -> RunningPorts:
+    """Name the ports of open doors."""
+    return RunningPorts(**{f"{name}_port": port for name, port in ports.items()})
