@@ -9,6 +9,7 @@ import pytest
 
 from bendybus.amqp.outcomes import Accepted
 from bendybus.broker.authenticate import Authentication
+from bendybus.doors.door import Door
 from bendybus.http.issuers import trusting
 from bendybus.model.access import Right
 from bendybus.model.entity import Queue, QueueProperties
@@ -48,8 +49,7 @@ async def listener(
         trusting(told, clock) as bearer,
     ):
         listener = await listen(
-            "127.0.0.1",
-            0,
+            [Door("amqp", "127.0.0.1", 0)],
             catalog=broker.catalog,
             authentication=Authentication(broker.catalog, clock, bearer),
             clock=clock,
