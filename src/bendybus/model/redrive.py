@@ -33,8 +33,11 @@ def dead_letter_source_of(stored: StoredMessage) -> str | None:
 
 def marks_of_redriven(stored: StoredMessage, destination: str | None = None) -> Marks | None:
     """Return what a redriven message keeps of its past, and where it is to be taken."""
+    marks = stored.marks or _NO_MARKS
+    if destination is None and marks.property_changes is None and marks.enqueued_sequence is None:
+        return None  # As nearly always; the rest would come to the same, and take longer.
     kept = replace(
-        stored.marks or _NO_MARKS,
+        marks,
         dead_letter_reason=None,
         dead_letter_description=None,
         dead_letter_source=None,
