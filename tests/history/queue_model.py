@@ -198,6 +198,22 @@ class QueueModel:
             else:
                 del self.messages[message.content]
 
+    def redrive(self, dead: Sequence[Expected], expires_at: int | None) -> None:
+        """Note dead letters that went back, in their order: they begin anew."""
+        for message in sorted(dead, key=lambda each: each.sequence or 0):
+            # As if it had been sent just now.
+            del self.messages[message.content]
+            self.messages[message.content] = message
+            marks = replace(
+                message.marks or Marks(),
+                dead_letter_reason=None,
+                dead_letter_description=None,
+                dead_letter_source=None,
+            )
+            message.marks = None if marks == Marks() else marks
+            message.place, message.sequence = SubQueue.MAIN, None
+            message.delivery_count, message.expires_at = 0, expires_at
+
     # What the queue then holds
 
     def find(self, place: SubQueue, sequence: int) -> Expected | None:

@@ -14,14 +14,17 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from bendybus.broker.look import Stretch, extent_of
 from bendybus.broker.receive import ReceiveMode, Receiver
+from bendybus.broker.redrive import RedriveWish, redrive
 from bendybus.broker.send import group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.entity import Queue, QueueProperties
 from bendybus.model.errors import StoreUnavailable
-from bendybus.model.ids import FragmentIndex, SubQueue
+from bendybus.model.ids import COUNTER_BITS, FragmentIndex, SubQueue
 from bendybus.model.message import Lock, Message, StoredMessage
 from bendybus.model.outcome import Release
+from bendybus.model.selection import Selection
 from tests.history.queue_model import (
     DELIVERY_COUNT_MAX,
     LOCK_DURATION_MS,
@@ -37,6 +40,7 @@ QUEUE: Final = "orders"
 
 KEYS = st.sampled_from([None, "red", "green", "blue"])
 TIMES_TO_LIVE_MS = st.sampled_from([None, None, 3_000, 8_000])
+REASONS = st.sampled_from([None, None, "bad", "MaxDeliveryCountExceeded"])
 BATCHES = st.lists(st.tuples(KEYS, TIMES_TO_LIVE_MS), min_size=1, max_size=5)
 
 
@@ -182,6 +186,43 @@ class AnyHistory(QueueWorld):
 
     async def join(self) -> "asyncio.Future[None]":
         return Receiver(self.queue.main, ReceiveMode.PEEK_LOCK, self.clock).waiting.join()
+
+    # Dead letters, tried again
+
+    @rule(reason=REASONS, part=st.sampled_from([1, 2, MANY]), is_dry_run=st.booleans())
+    def redrive(self, reason: str | None, part: int, is_dry_run: bool) -> None:
+        """Move all dead letters back, or those of a reason; what somebody holds stays."""
+        dead = [
+            each
+            for each in self.model.held_in(SubQueue.DEAD_LETTER)
+            if self.is_message_online(QUEUE, each)
+            and reason in (None, each.marks and each.marks.dead_letter_reason)
+        ]
+        free = [each for each in dead if each.locked_until is None]
+        moved, locked = self.run(self.go_through(Selection(reason=reason), part, is_dry_run))
+        assert (moved, locked) == (len(free), len(dead) - len(free))
+        if is_dry_run or not free:
+            return
+        self.model.redrive(free, self.expiry(None))
+        if self.waiter is not None:
+            assert self.waiter.done(), "a message came back, and who waits for it was not told"
+            self.waiter = None
+
+    async def go_through(
+        self, selection: Selection, part: int, is_dry_run: bool
+    ) -> tuple[int, int]:
+        """Redrive as a client does; return how many were moved, and how many were held."""
+        dead = self.queue.sub_queues[SubQueue.DEAD_LETTER]
+        moved = locked = 0
+        for fragment, last in enumerate((await extent_of(dead)).last_sequences):
+            at: int | None = fragment << COUNTER_BITS
+            while last is not None and at is not None and at <= last:
+                wish = RedriveWish(Stretch(at, last, part), selection, is_dry_run=is_dry_run)
+                done = await redrive(
+                    dead, wish, self.broker.catalog, self.clock, lambda _path: None
+                )
+                moved, locked, at = moved + done.moved, locked + done.locked, done.next_sequence
+        return moved, locked
 
     # Time, stores, restarts
 

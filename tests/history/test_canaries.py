@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from bendybus.broker import receive, send
+from bendybus.broker import receive, redrive, send
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
 from bendybus.broker.waiting import Waiting
 from bendybus.model import settlement
@@ -89,6 +89,18 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "removing is not counted": Fault(
         partial(replace_sql, "count_down", "message_count - ?2", "message_count - ?2 + 1"),
+        ConventionalHistory,
+    ),
+    "a redrive keeps the deliveries": Fault(
+        partial(replace_sql, "requeue_messages", "0, 0, m.", "0, m.delivery_count, m."),
+        ConventionalHistory,
+    ),
+    "a redrive forgets what receivers changed": Fault(
+        lambda patch: patch.setattr(redrive, "marks_of_redriven", lambda *_: None),
+        ConventionalHistory,
+    ),
+    "a redrive wakes nobody": Fault(
+        lambda patch: patch.setattr(ServedSubQueue, "note_added", lambda *_: None),
         ConventionalHistory,
     ),
     "a move keeps the time to live": Fault(
