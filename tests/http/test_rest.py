@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bendybus.broker.delete import delete
 from bendybus.model.ids import SubQueue
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker, serving_http
@@ -358,3 +359,31 @@ async def test_a_send_fails_when_its_store_is_away(client: RestClient, broker: L
     refused = await client.call("POST", "/plain/messages", b"x")
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "4")
     await client.send("wide/parts", b"another takes it")
+
+
+async def test_who_waits_hears_that_the_entity_is_deleted(
+    client: RestClient, broker: LocalBroker
+) -> None:
+    waiting = asyncio.create_task(client.take("plain", seconds=60))
+    await until(lambda: broker.queue("plain").is_used)
+    await delete(broker.catalog, "plain")
+    assert (await waiting).status_code == 404
+    assert (await client.call("POST", "/plain/messages")).status_code == 404
+
+
+async def test_what_is_asked_together_is_taken_together(
+    client: RestClient, broker: LocalBroker
+) -> None:
+    for number in range(16):
+        await client.send("plain", b"%d" % number)
+    answers = await asyncio.gather(*(client.lock("plain") for _ in range(20)))
+    assert sorted(int(each.content) for each in answers if each.status_code == 201) == list(
+        range(16)
+    )
+    assert sum(each.status_code == 204 for each in answers) == 4
+    # Nothing was read ahead and kept.
+    for answer in answers:
+        if answer.status_code == 201:
+            await client.call("PUT", answer.headers["location"])
+    assert len([1 for _ in range(17) if (await client.take("plain")).status_code == 200]) == 16
+    assert broker.queue("plain").is_used is False

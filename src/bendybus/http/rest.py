@@ -15,7 +15,7 @@ from bendybus.http.authorization import Authorization
 from bendybus.http.exchange import Admission, Answer, Request
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest_path import RestPath, Subject, parse_rest_path
-from bendybus.http.rest_receive import receive_next
+from bendybus.http.rest_receive import RestReceive
 from bendybus.http.rest_send import BATCH_BODY_FACTOR, MESSAGE_BYTES_MAX, RestSend, is_batch
 from bendybus.http.rest_settle import settle_locked
 from bendybus.model.actions import Action
@@ -40,6 +40,7 @@ class Rest:
         self._authorization = Authorization(authentication)
         self._clock = clock
         self._send = RestSend(clock)
+        self._receive = RestReceive(clock)
 
     def admit(self, head: RequestHead) -> Admission | None:
         """Take a request that is about messages; None if it is not."""
@@ -74,7 +75,7 @@ class Rest:
                 check_has_messages(queue)
                 mode = ReceiveMode.PEEK_LOCK if method == "POST" else ReceiveMode.RECEIVE_AND_DELETE
                 sub_queue = queue.sub_queues[path.address.sub_queue]
-                return await receive_next(sub_queue, request, mode, self._clock, _url(request))
+                return await self._receive.receive(sub_queue, request, mode, _url(request))
             case Subject.LOCKED:
                 assert path.lock_token is not None
                 sub_queue = queue.sub_queues[path.address.sub_queue]

@@ -1,7 +1,7 @@
 """REST: receive the next message, under lock or for good.
 
-Each request has a receiver of its own, which is closed before the answer: nothing stays cached
-for a client that may never come again (R3.4).
+Nothing stays cached for a client that may never come again (R3.4): requests that come together are
+served together, and what is left over then is given back.
 """
 
 import asyncio
@@ -11,14 +11,10 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from bendybus.broker.clock import Clock
-from bendybus.broker.receive import (
-    ReceiveMode,
-    Receiver,
-    check_open_for_receive,
-    give_back,
-    removed,
-)
+from bendybus.broker.joined_receive import JoinedReceives
+from bendybus.broker.receive import ReceiveMode, check_open_for_receive, give_back, removed
 from bendybus.broker.served_queue import ServedSubQueue
+from bendybus.broker.waiting import Waiting
 from bendybus.http.exchange import Answer, Request
 from bendybus.http.rest_message import message_answer
 from bendybus.model.errors import ArgumentInvalid
@@ -29,62 +25,68 @@ TIMEOUT_SECONDS_MAX: Final = 240.0
 _NOTHING: Final = Answer(204)
 
 
-async def receive_next(
-    sub_queue: ServedSubQueue, request: Request, mode: ReceiveMode, clock: Clock, url: str
-) -> Answer:
-    """Answer with the next message, waiting for one as long as the request says.
+class RestReceive:
+    """Receives for callers of HTTP."""
 
-    A client that hangs up meanwhile takes none with it: what was locked for it is free again.
-    """
-    seconds = timeout_of(request.head.query)
-    queue = sub_queue.queue
-    # Whoever is woken looks first whether it may still receive.
-    wake = partial(sub_queue.waiting.wake, 1)
-    queue.note_link(wake)
-    receiver = Receiver(sub_queue, ReceiveMode.PEEK_LOCK, clock)
-    try:
-        return await _next(receiver, request, mode, clock, url, seconds)
-    finally:
-        queue.note_link_gone(wake)
-        await receiver.close()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._joined = JoinedReceives(clock)
 
+    async def receive(
+        self, sub_queue: ServedSubQueue, request: Request, mode: ReceiveMode, url: str
+    ) -> Answer:
+        """Answer with the next message, waiting for one as long as the request says.
 
-async def _next(
-    receiver: Receiver, request: Request, mode: ReceiveMode, clock: Clock, url: str, seconds: float
-) -> Answer:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    gone = request.client.hang_up()
-    sub_queue = receiver.sub_queue
-    while True:
-        check_open_for_receive(sub_queue)
-        messages = await receiver.receive(1)
-        if gone.done():
-            await give_back(sub_queue, [each.lock for each in messages], clock)
-            return _NOTHING
-        if messages:
+        A client that hangs up meanwhile takes none with it: what was locked for it is free again.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_of(request.head.query)
+        # Whoever is woken looks first whether it may still receive.
+        wake = partial(sub_queue.waiting.wake, 1)
+        sub_queue.queue.note_link(wake)
+        try:
+            return await self._next(sub_queue, request, mode, url, deadline)
+        finally:
+            sub_queue.queue.note_link_gone(wake)
+
+    async def _next(
+        self,
+        sub_queue: ServedSubQueue,
+        request: Request,
+        mode: ReceiveMode,
+        url: str,
+        deadline: float,
+    ) -> Answer:
+        loop = asyncio.get_running_loop()
+        is_locked = mode is ReceiveMode.PEEK_LOCK
+        gone = request.client.hang_up()
+        while True:
+            check_open_for_receive(sub_queue)
+            message = await self._joined.ask(sub_queue)
+            if message is None:
+                if not await _is_worth_asking(sub_queue.waiting, gone, deadline - loop.time()):
+                    return _NOTHING
+                continue
+            if gone.done():
+                await give_back(sub_queue, [message.lock], self._clock)
+                return _NOTHING
             # Written before it is removed: what cannot be written must not be lost.
-            answer = message_answer(messages[0], is_locked=mode is ReceiveMode.PEEK_LOCK, url=url)
-            if mode is ReceiveMode.PEEK_LOCK or await removed(sub_queue, messages, clock):
+            answer = message_answer(message, is_locked=is_locked, url=url)
+            if is_locked or await removed(sub_queue, [message], self._clock):
                 return answer
-        elif not await _is_worth_asking(receiver, gone, deadline - loop.time()):
-            return _NOTHING
 
 
-async def _is_worth_asking(
-    receiver: Receiver, gone: "asyncio.Future[None]", seconds: float
-) -> bool:
+async def _is_worth_asking(waiting: Waiting, gone: "asyncio.Future[None]", seconds: float) -> bool:
     """Wait until there may be a message. False: the time is over, or the client is gone."""
-    if seconds <= 0:
+    if seconds <= 0 or gone.done():
         return False
-    hint = receiver.waiting.join()
+    hint = waiting.join()
     try:
         await asyncio.wait({hint, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return hint.done() and not gone.done()
     finally:
         # A hint that was followed is used up; one that was not is passed on.
         if gone.done() or not hint.done():
-            receiver.waiting.leave(hint)
+            waiting.leave(hint)
 
 
 def timeout_of(query: str) -> float:
