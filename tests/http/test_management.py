@@ -1,8 +1,10 @@
 """Entities are made, shown, changed and deleted over HTTP."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -298,3 +300,22 @@ async def test_parameters_of_filters_keep_their_types(administrator: Administrat
     assert isinstance(found, SqlFilter)
     assert found.parameters["@from"] == 1_593_947_533_000
     assert "2020-07-05T11:12:13</Value>" in (await administrator.call("GET", path)).text
+
+
+async def test_two_who_change_parts_of_an_entity_at_once_both_have_their_way(
+    administrator: Administrator,
+) -> None:
+    await administrator.create("/q", Kind.QUEUE)
+    parts: list[dict[str, Any]] = [
+        {"max_delivery_count": 3},
+        {"user_metadata": "mine"},
+        {"enable_express": True},
+    ]
+    answers = await asyncio.gather(
+        *(administrator.update("/q", Kind.QUEUE, **part) for part in parts)
+    )
+    assert [answer.status_code for answer in answers] == [200] * 3
+    properties = administrator.broker.queue("q").properties
+    assert properties.max_delivery_count == 3
+    assert properties.user_metadata == "mine"
+    assert properties.enable_express

@@ -1,5 +1,6 @@
 """update: an entity behaves otherwise from now on, for links that are open too (R7.1)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from bendybus.broker.access_keys import with_whole_access
@@ -15,6 +16,8 @@ from bendybus.model.entity import (
 from bendybus.model.errors import ArgumentInvalid
 from bendybus.model.ids import Instant
 from bendybus.store.port import EntityRecord
+
+Changed = Callable[[EntityRecord], Queue | Topic | Subscription]
 
 
 async def update(
@@ -33,10 +36,21 @@ async def update(
     path = entity.name
     if isinstance(entity, Subscription):
         path = subscription_path(topic or "", entity.name)
+    return await update_by(catalog, path, lambda _: entity, now=now)
+
+
+async def update_by(
+    catalog: Catalog, path: str, changed_from: Changed, *, now: Instant
+) -> EntityRecord:
+    """Change an entity to what follows from how it stands, as `update` does.
+
+    No other change comes between: two who each change a part of it both have their way.
+    """
 
     async def change() -> EntityRecord:
         known = catalog.record(path)
         before = known.entity
+        entity = changed_from(known)
         if type(before) is not type(entity):
             kind = type(before).__name__.lower()
             raise ArgumentInvalid(f"'{path}' is a {kind}, and stays one", argument="name")

@@ -1,5 +1,7 @@
 """The management API: entities over HTTP, as ATOM entries (R7)."""
 
+from dataclasses import dataclass
+
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -7,7 +9,7 @@ from starlette.routing import Route
 
 from bendybus.atom.entries import Entry
 from bendybus.atom.namespaces import NamespaceDescription
-from bendybus.atom.properties import Kind
+from bendybus.atom.properties import Kind, read_properties
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.create import create
@@ -15,11 +17,12 @@ from bendybus.broker.delete import delete
 from bendybus.broker.describe import describe, describe_all
 from bendybus.broker.rules import add_rule, find_rule, remove_rule, update_rule
 from bendybus.broker.served_topic import ServedSubscription
-from bendybus.broker.update import update
+from bendybus.broker.update import update_by
 from bendybus.http.api_version import ApiVersion, version_of
 from bendybus.http.authorization import Authorization
 from bendybus.http.described import Answers, etag_of, moment
 from bendybus.http.entity_path import EntityPath, read_path
+from bendybus.http.forward_targets import check_targets
 from bendybus.http.paging import page_of
 from bendybus.http.requested import (
     changed_entity,
@@ -28,9 +31,11 @@ from bendybus.http.requested import (
     read_body,
     requested_rule,
 )
+from bendybus.model.access import Claims
 from bendybus.model.actions import Action
-from bendybus.model.entity import Queue, Topic, name_key, subscription_path
+from bendybus.model.entity import Queue, Subscription, Topic, name_key, subscription_path
 from bendybus.model.errors import ArgumentInvalid, EntityNotFound
+from bendybus.store.port import EntityRecord
 
 _LISTED = {Kind.QUEUE: Queue, Kind.TOPIC: Topic}
 
@@ -39,6 +44,21 @@ def management_routes(catalog: Catalog, authorization: Authorization, clock: Clo
     """Return the one route, which takes all paths that no other has taken."""
     management = Management(catalog, authorization, clock)
     return [Route("/{path:path}", management.answer, methods=["GET", "PUT", "DELETE"])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """A request to create or change something."""
+
+    request: Request
+    path: EntityPath
+    version: ApiVersion
+    claims: Claims
+
+    @property
+    def match(self) -> str | None:
+        """What must be there for a change; without it something new is to be created."""
+        return self.request.headers.get("if-match")
 
 
 class Management:
@@ -53,12 +73,16 @@ class Management:
     async def answer(self, request: Request) -> Response:
         """Answer one request."""
         path = read_path(request.scope["raw_path"])
-        await self._authorization.require(request, Action.MANAGE_ENTITY, entity=path.entity)
+        claims = await self._authorization.require(
+            request, Action.MANAGE_ENTITY, entity=path.entity
+        )
         version = version_of(request)
         answers = Answers(request, path, version, self._catalog)
         match request.method:
+            case "PUT" | "DELETE" if path.is_list or path.kind is Kind.NAMESPACE:
+                raise HTTPException(405, headers={"Allow": "GET"})
             case "PUT":
-                return await self._put(request, path, version, answers)
+                return await self._put(_Put(request, path, version, claims), answers)
             case "DELETE":
                 return await self._delete(path)
             case _ if path.is_list:
@@ -94,53 +118,55 @@ class Management:
         assert path.kind is not None
         return answers.entities(await describe_all(self._catalog, records), path.kind, page)
 
-    async def _put(
-        self, request: Request, path: EntityPath, version: ApiVersion, answers: Answers
-    ) -> Response:
-        if path.is_list or path.kind is Kind.NAMESPACE:
-            raise HTTPException(405, headers={"Allow": "GET"})
-        match = request.headers.get("if-match")
+    async def _put(self, put: "_Put", answers: Answers) -> Response:
+        status = 201 if put.match is None else 200
         try:
-            entry = read_body(await request.body(), path)
-            if path.rule is not None:
-                return await self._put_rule(entry, path, match, answers)
-            if match is None:
-                entity = new_entity(entry, path, version)
-                record = await create(
-                    self._catalog, entity, topic=path.entity, now=self._clock.now()
-                )
+            entry = read_body(await put.request.body(), put.path)
+            if put.path.rule is not None:
+                return await self._put_rule(entry, put, answers, status)
+            await self._check_targets(entry, put)
+            if put.match is None:
+                entity = new_entity(entry, put.path, put.version)
+                topic, now = put.path.entity, self._clock.now()
+                record = await create(self._catalog, entity, topic=topic, now=now)
             else:
-                before = self._catalog.record(self._name(path))
-                _check_match(match, etag_of(before))
-                record = await update(
-                    self._catalog,
-                    changed_entity(entry, before.entity, version),
-                    topic=path.entity,
-                    now=self._clock.now(),
-                )
+                record = await self._change(entry, put.match, put)
         except ArgumentInvalid as error:
             raise naming_element(error) from None
         [description] = await describe_all(self._catalog, [record])
-        return answers.entity(description, status=201 if match is None else 200)
+        return answers.entity(description, status=status)
 
-    async def _put_rule(
-        self, entry: Entry, path: EntityPath, match: str | None, answers: Answers
-    ) -> Response:
-        subscription = self._subscription(path)
-        rule = requested_rule(entry, path)
+    async def _check_targets(self, entry: Entry, put: "_Put") -> None:
+        name = self._name(put.path)
+        await check_targets(
+            read_properties(entry.description, entry.kind),
+            self._catalog.record(name).entity if self._catalog.has(name) else None,
+            put.claims,
+            put.request,
+            self._authorization,
+        )
+
+    async def _change(self, entry: Entry, match: str, put: "_Put") -> EntityRecord:
+        def changed(record: EntityRecord) -> Queue | Topic | Subscription:
+            _check_match(match, etag_of(record))
+            return changed_entity(entry, record.entity, put.version)
+
+        return await update_by(self._catalog, self._name(put.path), changed, now=self._clock.now())
+
+    async def _put_rule(self, entry: Entry, put: "_Put", answers: Answers, status: int) -> Response:
+        subscription = self._subscription(put.path)
+        rule = requested_rule(entry, put.path)
         now = self._clock.now()
-        if match is None:
+        if put.match is None:
             await add_rule(self._catalog, subscription, rule, now=now)
         else:
-            _check_match(match, etag_of(self._catalog.record(subscription.name)))
+            _check_match(put.match, etag_of(self._catalog.record(subscription.name)))
             await update_rule(self._catalog, subscription, rule, now=now)
         written = find_rule(self._catalog, subscription, rule.name)
         record = self._catalog.record(subscription.name)
-        return answers.rule(written, record, status=201 if match is None else 200)
+        return answers.rule(written, record, status=status)
 
     async def _delete(self, path: EntityPath) -> Response:
-        if path.is_list or path.kind is Kind.NAMESPACE:
-            raise HTTPException(405, headers={"Allow": "GET"})
         try:
             if path.rule is not None:
                 subscription = self._subscription(path)

@@ -92,6 +92,8 @@ export async function a_queue_tells_what_it_holds(bus) {
   const client = administrator(bus);
   const shown = await client.getQueueRuntimeProperties(bus.queue);
   assert.equal(shown.totalMessageCount, 3);
+  assert.equal(shown.activeMessageCount, 2);
+  assert.equal(shown.scheduledMessageCount, 1);
   assert.equal(shown.deadLetterMessageCount, 0);
   assert.ok(shown.sizeInBytes > 0);
   assert.ok(shown.createdAt instanceof Date);

@@ -202,6 +202,7 @@ def a_queue_tells_what_it_holds(bus: Bus, client: Any) -> None:
         sender.schedule_messages([ServiceBusMessage(b"later")], datetime(2090, 1, 1))  # noqa: DTZ001 - as its users write it
     shown = client.get_queue_runtime_properties(bus.queue)
     assert shown.total_message_count == 4
+    assert (shown.active_message_count, shown.scheduled_message_count) == (2, 1)
     assert shown.dead_letter_message_count == 1
     assert (shown.transfer_message_count, shown.transfer_dead_letter_message_count) == (0, 0)
     assert shown.size_in_bytes > 300
