@@ -1,5 +1,6 @@
 """TLS as it is served: what is spoken, who is called, and certificates that change in use."""
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bendybus.doors.local_authority import AuthorityFolder, make_certificate
+from bendybus.doors.tls import server_name
 from bendybus.model.errors import CertificateRefused
 from tests.doors.tls_client import Echo, calling, echoed, echoing, serial_of, server_tls, trusting
 
@@ -77,7 +79,18 @@ async def test_the_name_that_a_client_calls_is_known(files: AuthorityFolder, hos
     ):
         await echoed(*connection)
         # Addresses are no names: clients do not send them.
-        assert [each.server_name for each in there] == [None if host[0].isdigit() else host]
+        assert [server_name(each.transport) for each in there] == [
+            None if host[0].isdigit() else host
+        ]
+
+
+async def test_who_comes_without_tls_called_nobody() -> None:
+    there = set[Echo]()
+    async with echoing(None, there) as door:
+        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+        assert await echoed(reader, writer) == b"hello"
+        assert [server_name(each.transport) for each in there] == [None]
+        writer.transport.abort()
 
 
 async def test_http_is_agreed_on_with_clients_that_ask(files: AuthorityFolder) -> None:

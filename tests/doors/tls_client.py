@@ -30,12 +30,6 @@ class Echo(asyncio.Protocol):
         del error
         self.there.discard(self)
 
-    @property
-    def server_name(self) -> str | None:
-        """The host name that the client asked for."""
-        name: str | None = self.transport.get_extra_info("ssl_object").server_name
-        return name
-
 
 def server_tls(files: AuthorityFolder) -> ServerTls:
     """Serve the certificate of a folder."""

@@ -1,6 +1,7 @@
 """Calling the management side of a running broker."""
 
 import json
+import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -44,6 +45,11 @@ class Management:
             raise self._refused(error) from None
         except (URLError, HTTPException, TimeoutError, OSError) as error:
             reason = getattr(error, "reason", error)
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise CommandFailed(
+                    f"the certificate of {self.url} cannot be trusted ({reason.verify_message});"
+                    " name the file of its authority in SSL_CERT_FILE"
+                ) from None
             raise CommandFailed(
                 f"no broker answers at {self.url} ({reason}); start one with `bendybus serve`, or"
                 " say where it is with --management-url"
@@ -78,7 +84,10 @@ def find_management(connection_text: str, url: str | None) -> Management:
         raise CommandFailed(f"{error.message}; the broker prints it when it starts") from None
     if url is None:
         host = f"[{connection.host}]" if ":" in connection.host else connection.host
-        return Management(f"http://{host}:{HTTP_PORT}", connection)
+        plain = f"http://{host}:{HTTP_PORT}"
+        # Without the word that means no encryption, the official clients go to HTTPS, too.
+        is_plain = connection.use_development_emulator
+        return Management(plain if is_plain else f"https://{host}", connection)
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
         raise CommandFailed(f"the management URL {url!r} must be like http://localhost:{HTTP_PORT}")
     return Management(url.rstrip("/"), connection)

@@ -119,6 +119,12 @@ def _no_password() -> str:
     return ""
 
 
+def server_name(transport: asyncio.BaseTransport) -> str | None:
+    """Return the host name that a client asked for in its handshake, if there was one."""
+    connection = transport.get_extra_info("ssl_object")
+    return connection.server_name if isinstance(connection, NamedByCaller) else None
+
+
 def _note_server_name(
     connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext
 ) -> None:

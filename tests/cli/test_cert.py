@@ -1,0 +1,74 @@
+"""`bendybus cert`: what it makes, what it says, and what it does not touch."""
+
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import run
+
+
+def test_it_makes_a_certificate_and_says_how_to_serve_and_to_trust_it(tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+    made = run("cert", "--folder", folder, "--host", "bus.example.org")
+    assert (made.returncode, made.stderr) == (0, "")
+    for words in (
+        "for localhost, ",
+        "bus.example.org",
+        "127.0.0.1",
+        f"--tls-cert {folder}/server.pem --tls-key {folder}/server-key.pem",
+        f'connection_verify="{folder}/ca.pem"',
+        f"NODE_EXTRA_CA_CERTS={folder}/ca.pem",
+        "update-ca-certificates",
+        "keytool -importcert",
+    ):
+        assert words in made.stdout
+    for key in ("ca-key.pem", "server-key.pem"):
+        assert stat.S_IMODE((folder / key).stat().st_mode) == 0o600
+    ssl.create_default_context(cafile=str(folder / "ca.pem"))
+
+
+def test_nothing_is_replaced_without_being_told_to(tmp_path: Path) -> None:
+    assert run("cert", "--folder", tmp_path).returncode == 0
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    refused = run("cert", "--folder", tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "say --renew to replace it" in refused.stderr
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_renewal_keeps_the_authority_and_the_hosts(tmp_path: Path) -> None:
+    run("cert", "--folder", tmp_path, "--host", "a.example.org")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    renewed = run("cert", "--folder", tmp_path, "--renew", "--host", "b.example.org")
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert renewed.returncode == 0
+    assert "a.example.org, b.example.org" in renewed.stdout
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"server.pem", "server-key.pem"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--renew"], "to renew; leave --renew out"),
+        (["--host", "two words"], "neither a host name nor an address"),
+        (["--folder", "/proc/nowhere"], "/proc/nowhere: "),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    refused = run("cert", "--folder", tmp_path / "tls", *arguments)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    [line] = refused.stderr.splitlines()
+    assert words in line
+    assert not (tmp_path / "tls").exists()
+
+
+def test_a_key_of_an_authority_that_is_gone_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "ca-key.pem").write_text("precious")
+    refused = run("cert", "--folder", tmp_path)
+    assert refused.returncode == 1
+    assert (tmp_path / "ca-key.pem").read_text() == "precious"
