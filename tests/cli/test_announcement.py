@@ -56,11 +56,39 @@ def test_a_key_of_ones_own_stays_out_of_all_that_is_printed() -> None:
     assert text.count("<your key>") == 2
 
 
-def test_topics_are_listed_with_what_becomes_of_them() -> None:
+def test_topics_are_listed_with_their_subscriptions() -> None:
     namespace = Namespace("ns", (Queue("orders"),), (Topic("events-of-today"),))
     text = announcement(settings_for(namespace=namespace), USUAL)
     assert "  orders           queue, conventional, 1 GB\n" in text
-    assert "  events-of-today  topic, checked but not served by this version\n" in text
+    assert "  events-of-today  topic, 0 subscriptions, conventional, 1 GB\n" in text
+
+
+def encrypted_settings(host: str) -> Settings:
+    files = {"tls_cert": Path("c.pem"), "tls_key": Path("k.pem")}
+    return settle([Choices(host=host, key=OWN_KEY, **files)], Namespace())
+
+
+def test_where_others_can_come_only_with_tls_the_connection_string_means_tls() -> None:
+    usual = RunningPorts(amqp_port=5672, http_port=5300, amqps_port=5671, https_port=5443)
+    text = connection_string(encrypted_settings("192.168.1.5"), usual)
+    assert text.startswith("Endpoint=sb://192.168.1.5;SharedAccessKeyName=")
+    assert "UseDevelopmentEmulator" not in text
+
+
+def test_on_this_machine_the_connection_string_needs_no_trust_in_a_certificate() -> None:
+    ports = RunningPorts(amqp_port=5672, http_port=5300, amqps_port=1, https_port=2)
+    text = connection_string(encrypted_settings("127.0.0.1"), ports)
+    assert text.startswith("Endpoint=sb://localhost;SharedAccessKeyName=")
+    assert text.endswith("UseDevelopmentEmulator=true;")
+
+
+def test_every_door_is_listed_and_the_plain_ones_are_marked() -> None:
+    ports = RunningPorts(amqp_port=1, http_port=2, amqps_port=3, https_port=4)
+    text = announcement(encrypted_settings("::"), ports)
+    assert "  AMQP   127.0.0.1:1, not encrypted\n" in text
+    assert "  HTTP   http://127.0.0.1:2/health, not encrypted\n" in text
+    assert "  AMQPS  [::]:3\n" in text
+    assert "  HTTPS  https://[::]:4/health, and AMQP over WebSocket\n" in text
 
 
 def test_without_entities_it_says_how_to_get_some() -> None:

@@ -88,15 +88,16 @@ def _entities(settings: Settings) -> Iterator[str]:
     for queue in namespace.queues:
         yield f"  {queue.name:<{width}}  queue, {_kind(queue)}"
     for topic in namespace.topics:
-        yield f"  {topic.name:<{width}}  topic, checked but not served by this version"
+        count = len(topic.subscriptions)
+        subscriptions = f"{count} subscription{'' if count == 1 else 's'}"
+        yield f"  {topic.name:<{width}}  topic, {subscriptions}, {_kind(topic)}"
 
 
-def _kind(queue: Queue) -> str:
-    gigabytes = queue.properties.effective_max_size_megabytes // 1024
-    if queue.properties.enable_partitioning:
-        return (
-            f"partitioned over {queue.properties.fragment_count} fragments, {gigabytes} GB in all"
-        )
+def _kind(entity: Queue | Topic) -> str:
+    properties = entity.properties
+    gigabytes = properties.effective_max_size_megabytes // 1024
+    if properties.enable_partitioning:
+        return f"partitioned over {properties.fragment_count} fragments, {gigabytes} GB in all"
     return f"conventional, {gigabytes} GB"
 
 
