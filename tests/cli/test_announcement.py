@@ -64,8 +64,9 @@ def test_topics_are_listed_with_their_subscriptions() -> None:
 
 
 def encrypted_settings(host: str) -> Settings:
-    files = {"tls_cert": Path("c.pem"), "tls_key": Path("k.pem")}
-    return settle([Choices(host=host, key=OWN_KEY, **files)], Namespace())
+    cert, key = Path("c.pem"), Path("k.pem")
+    choices = Choices(host=host, key=OWN_KEY, tls_cert=cert, tls_key=key)
+    return settle([choices], Namespace())
 
 
 def test_where_others_can_come_only_with_tls_the_connection_string_means_tls() -> None:
