@@ -47,6 +47,7 @@ class Figure(StrEnum):
     BESIDE_LOCKS_P99 = "acknowledgement p99, locks ending"
     REST_SEND = "send over HTTP"
     REST_RECEIVE = "receive over HTTP"
+    MANAGEMENT_GET = "get an entity over HTTP"
 
 
 UNITS = {

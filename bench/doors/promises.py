@@ -8,6 +8,7 @@ from bench.readings import Figure
 from bench.scenarios import SMALL_BODY_BYTES
 
 REST_SENDS_PER_SECOND_MIN: Final = 3_000.0
+MANAGEMENT_GETS_PER_SECOND_MIN: Final = 500.0
 
 
 def rest_send(kind: str) -> Measured:
@@ -16,7 +17,24 @@ def rest_send(kind: str) -> Measured:
     return lambda readings: readings.median(Figure.REST_SEND, target, SMALL_BODY_BYTES)
 
 
-DOOR_PROMISES: Final = tuple(
-    Promise(f"REST sends/s, {kind}", "rest", rest_send(kind), REST_SENDS_PER_SECOND_MIN)
-    for kind in DOORS["rest"].kinds
+def management_get(kind: str) -> Measured:
+    """An entity shown, of a thousand, on 16 kept connections."""
+    target = f"bendybus {kind}"
+    return lambda readings: readings.median(Figure.MANAGEMENT_GET, target, SMALL_BODY_BYTES)
+
+
+DOOR_PROMISES: Final = (
+    *(
+        Promise(f"REST sends/s, {kind}", "rest", rest_send(kind), REST_SENDS_PER_SECOND_MIN)
+        for kind in DOORS["rest"].kinds
+    ),
+    *(
+        Promise(
+            f"management gets/s of 1,000 entities, {kind}",
+            "management",
+            management_get(kind),
+            MANAGEMENT_GETS_PER_SECOND_MIN,
+        )
+        for kind in DOORS["management"].kinds
+    ),
 )
