@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import FORGET_LUMP_MS, ServedSubQueue, Source, Timetable
+from bendybus.broker.turns import Turns
 from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.operations import ForgetSeen, Operation
@@ -15,6 +16,7 @@ async def forget_seen(
     places: Mapping[QueueNumber, tuple[ServedSubQueue, Source]],
     timetable: Timetable,
     clock: Clock,
+    turns: Turns,
 ) -> None:
     """Forget what the queues of a store need not know any more, in bounded turns."""
     now = clock.now()
@@ -28,7 +30,7 @@ async def forget_seen(
         # Without a window nothing is looked up, and all of it can go.
         window = places[queue][0].queue.duplicate_window_ms or 0
         try:
-            oldest = await _forget(store, queue, Instant(now - window), now)
+            oldest = await _forget(store, queue, Instant(now - window), now, turns)
         except BusError:
             timetable.note_history(queue, now)
             raise
@@ -38,11 +40,20 @@ async def forget_seen(
         timetable.note(min(timetable.histories.values()))
 
 
-async def _forget(store: Store, queue: QueueNumber, seen_until: Instant, now: Instant) -> int:
+async def _forget(
+    store: Store, queue: QueueNumber, seen_until: Instant, now: Instant, turns: Turns
+) -> int:
     """Forget, turn by turn; return when the oldest that is left was seen, 0 if none is."""
     operations: list[Operation] = [ForgetSeen(queue, seen_until)]
-    while True:
-        [oldest] = await store.apply(operations, now=now)
-        assert isinstance(oldest, int)
-        if not oldest or oldest > seen_until:
-            return oldest
+    oldest = 0
+
+    async def forget_some(_: int) -> bool:
+        nonlocal oldest
+        # How many ids are one turn is the store's to say: they are smaller than messages.
+        [answer] = await store.apply(operations, now=now)
+        assert isinstance(answer, int)
+        oldest = answer
+        return 0 < oldest <= seen_until
+
+    await turns.take(forget_some)
+    return oldest

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from bendybus.broker.clock import Clock
@@ -11,6 +12,7 @@ from bendybus.broker.holdings import Holdings
 from bendybus.broker.publish_due import publish_due
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.broker.served_topic import ServedTopic
+from bendybus.broker.turns import Turns
 from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock
@@ -26,9 +28,6 @@ from bendybus.model.settlement import DeliveryPolicy, operation_for_due
 from bendybus.store.port import Due, Store
 
 SWEEP_SECONDS: Final = 0.25
-# What one store is told in one turn. When there is more, the next follows at once; what others want
-# of the store comes between, so a turn is as much as they have to wait for at most.
-SWEEP_COUNT_MAX: Final = 100
 # A store is looked at now and then even if nothing is known to be due there.
 LOOK_AGAIN_MS: Final = 30_000
 FOREVER: Final = Instant(2**63 - 1)
@@ -48,42 +47,50 @@ class Sweep:
         self._session_places: Sequence[Places] = holdings.session_places
         self._timetables = holdings.timetables
         self._clock = clock
+        self._turns = Turns(stores)
         self._looked_at = [0] * len(stores)
         self._openings = [store.openings for store in stores]
-        # How many stores are being swept just now.
-        self._sweeping = 0
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
-        while True:
-            await self.sweep_all()
-            await asyncio.sleep(SWEEP_SECONDS)
+        """Sweep until cancelled. What takes long in one store does not keep another waiting."""
+        under_way: dict[int, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                for at in range(len(self._stores)):
+                    if (at not in under_way or under_way[at].done()) and self._is_due(at):
+                        under_way[at] = tasks.create_task(self._sweep_store(at))
+                await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep_all(self) -> None:
         """Sweep every store that is online, and welcome those that have come back."""
-        await asyncio.gather(*(self._sweep_store(at) for at in range(len(self._stores))))
+        stores = range(len(self._stores))
+        await asyncio.gather(*(self._sweep_store(at) for at in stores if self._is_due(at)))
 
-    async def _sweep_store(self, at: int) -> None:
-        store, places = self._stores[at], self._places[at]
+    def _is_due(self, at: int) -> bool:
+        """Say whether to look at a store; if it was away, tell who waits that it is back."""
+        store = self._stores[at]
         if not store.is_online:
-            return
+            return False
         if self._openings[at] != store.openings:
             self._openings[at] = store.openings
-            for sub_queue, source in places.values():
+            for sub_queue, source in self._places[at].values():
                 sub_queue.note_added(source, len(sub_queue.sources))
                 if sub_queue.queue.duplicate_window_ms is not None:
                     source.timetable.note_history(source.number, Instant(0))
-        now, timetable = self._clock.now(), self._timetables[at]
-        if now < timetable.next_due and now - self._looked_at[at] < LOOK_AGAIN_MS:
-            return
-        self._looked_at[at] = now
+        now = self._clock.now()
+        return now >= self._timetables[at].next_due or now - self._looked_at[at] >= LOOK_AGAIN_MS
+
+    async def _sweep_store(self, at: int) -> None:
+        store, places, timetable = self._stores[at], self._places[at], self._timetables[at]
+        sessions, clock, turns = self._session_places[at], self._clock, self._turns
+        now = self._looked_at[at] = clock.now()
         # What is noted from here on counts, and so does what the store says afterwards.
         timetable.next_due = FOREVER
         try:
-            await self._sweep_due(store, places)
-            await forget_seen(store, places, timetable, self._clock)
-            while await end_lapsed_sessions(store, self._session_places[at], self._clock):
-                continue
+            await turns.take(partial(sweep_once, store, places, clock))
+            await forget_seen(store, places, timetable, clock, turns)
+            if sessions:
+                await turns.take(partial(end_lapsed, store, sessions, clock))
             next_due = await store.next_due()
             if next_due is not None:
                 timetable.note(next_due)
@@ -92,32 +99,16 @@ class Sweep:
             timetable.note(now)
             _log.warning("sweeping store %d was cut short: %s", at, error)
 
-    async def _sweep_due(self, store: Store, places: Places) -> None:
-        """Take turns until nothing is due, with a rest after each that was full.
 
-        Of all stores that have much to do one is at work on average, and none for more than half
-        of the time: the rest belongs to the clients. A store that hangs holds up no other.
-        """
-        time = asyncio.get_running_loop().time
-        self._sweeping += 1
-        try:
-            begun = time()
-            while await sweep_once(store, places, self._clock) == SWEEP_COUNT_MAX:
-                await asyncio.sleep((time() - begun) * self._sweeping)
-                begun = time()
-        finally:
-            self._sweeping -= 1
-
-
-async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
-    """Deal with what is due in one store, up to a bound; return how much there was."""
+async def sweep_once(store: Store, places: Places, clock: Clock, count_max: int) -> bool:
+    """Deal with what is due in one store, up to a bound; say whether there may be more."""
     now = clock.now()
-    found = await store.due(now=now, count_max=SWEEP_COUNT_MAX)
+    found = await store.due(now=now, count_max=count_max)
     count = len(found)
     # What a retired entity still holds goes with it; but what is due behind it is not left out.
     found = [due for due in found if due.queue in places]
     if not found:
-        return 0
+        return False
     found = await _publish_delayed(found, places, clock)
     operations = _decide(found, places)
     if operations:
@@ -128,7 +119,7 @@ async def sweep_once(store: Store, places: Places, clock: Clock) -> int:
             sub_queue.note_added(source, len(found))
         dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
         dead_letters.note_added(dead_letters.sources[source.fragment], len(found))
-    return min(count, SWEEP_COUNT_MAX)
+    return count == count_max
 
 
 async def _publish_delayed(found: Sequence[Due], places: Places, clock: Clock) -> list[Due]:
@@ -147,22 +138,20 @@ async def _publish_delayed(found: Sequence[Due], places: Places, clock: Clock) -
     return rest
 
 
-async def end_lapsed_sessions(store: Store, session_places: Places, clock: Clock) -> bool:
+async def end_lapsed(store: Store, session_places: Places, clock: Clock, count_max: int) -> bool:
     """Free sessions whose lock has ended and whose messages are back at their place.
 
     Says whether there may be more. Which ones they are is not said: whoever waits for a session in
     this store looks again.
     """
-    if not session_places:
-        return False
     now = clock.now()
-    [count] = await store.apply([EndLapsedSessions(SWEEP_COUNT_MAX)], now=now)
+    [count] = await store.apply([EndLapsedSessions(count_max)], now=now)
     assert isinstance(count, int)
     if count:
         for sub_queue, source in session_places.values():
             sub_queue.held_sessions.forget_ended(now)
             sub_queue.note_free_sessions(source, count)
-    return count == SWEEP_COUNT_MAX
+    return count == count_max
 
 
 def _decide(found: Sequence[Due], places: Places) -> list[Operation]:

@@ -88,8 +88,7 @@ class SessionPage(NamedTuple):
     following: SessionCursor | None
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(NamedTuple):
     """A message whose lock, time to live or delay has ended; `guard` says which."""
 
     queue: QueueNumber
@@ -201,8 +200,8 @@ class MessageStore(Protocol):
     Promises:
 
     1. `apply` writes all operations of a call or none, and they are durable when it returns.
-       (Renewals, the end of a session's lock and `Forget` alone are not synced: like locks, they
-       may be undone by a crash.)
+       (Renewals, `Forget`, the end of a session's lock, and an unlock because a lock has ended,
+       are not synced by themselves: like locks, they may be undone by a crash.)
     2. A message is under at most one valid lock at any instant.
     3. Time is an argument; a store never reads a clock.
     4. Policy is the caller's; a store checks guards and constraints, it does not judge.
@@ -401,4 +400,9 @@ class Store(MessageStore, EntityStore, StoreSwitch, Protocol):
     @property
     def openings(self) -> int:
         """How often it went online. A change tells that it was away, however shortly."""
+        ...
+
+    @property
+    def commits(self) -> int:
+        """How often it has committed. A change tells that somebody uses it."""
         ...

@@ -14,7 +14,7 @@ from bendybus.broker.send import group_by_fragment, send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import accept_session
-from bendybus.broker.sweep import SWEEP_COUNT_MAX
+from bendybus.broker.turns import COUNT_ALONE
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import (
     ArgumentOutOfRange,
@@ -187,7 +187,7 @@ async def test_more_than_one_turn_of_messages_comes_due_at_once(
     broker: LocalBroker, clock: ManualClock, name: str
 ) -> None:
     queue = broker.queue(name)
-    count = 2 * SWEEP_COUNT_MAX + 7
+    count = 2 * COUNT_ALONE + 7
     for at in range(0, count, 250):
         await schedule(queue, [later(b"%d" % n) for n in range(at, min(at + 250, count))], clock)
     clock.advance(MINUTE)

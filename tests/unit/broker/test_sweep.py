@@ -1,5 +1,7 @@
 """sweep: what is due is dealt with, in bounded turns, and who waits is told (R3.3, R4)."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bendybus.broker.send import send
-from bendybus.broker.sweep import SWEEP_COUNT_MAX, Sweep, sweep_once
+from bendybus.broker.sweep import Sweep, sweep_once
 from bendybus.model.entity import Queue, QueueProperties
 from bendybus.model.ids import FragmentIndex, SubQueue
 from bendybus.model.message import Message
@@ -21,6 +23,7 @@ from tests.unit.broker.serving_verbs import (
     verbs,
 )
 
+PATIENCE = 10.0
 KEEPING = Queue(
     "keeping",
     QueueProperties(
@@ -136,14 +139,14 @@ async def test_a_receiver_that_waits_is_told_of_ended_locks(
 async def test_a_turn_is_bounded_and_the_rest_follows(
     broker: LocalBroker, clock: ManualClock
 ) -> None:
-    count = SWEEP_COUNT_MAX + 10
+    count_max, count = 100, 110
     messages = [Message(b"x", time_to_live_ms=1000) for _ in range(count)]
     await send(broker.queue("dropping"), messages, FragmentIndex(0), clock)
     clock.advance(2)
     [source] = broker.queue("dropping").main.sources
     places = broker.namespaces.holdings.places[source.store.status().number]
 
-    assert await sweep_once(source.store, places, clock) == SWEEP_COUNT_MAX
+    assert await sweep_once(source.store, places, clock, count_max)
     assert await _count(broker, "dropping") == 10
 
     await broker.sweep.sweep_all()
@@ -171,3 +174,29 @@ async def test_a_store_that_came_back_between_two_sweeps_wakes_who_waits(
     await broker.sweep.sweep_all()
 
     assert hint.done()
+
+
+async def test_a_store_that_hangs_does_not_keep_another_from_being_swept(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    [hanging], [working] = (broker.queue(name).main.sources for name in ("keeping", "dropping"))
+    assert hanging.store is not working.store
+    message = [Message(b"x", time_to_live_ms=1000)]
+    await send(broker.queue("keeping"), message, FragmentIndex(0), clock)
+    await send(broker.queue("dropping"), message, FragmentIndex(0), clock)
+    clock.advance(2)
+    may_go_on = threading.Event()
+    [store] = [each for each in broker.stores if each is hanging.store]
+    stuck = store._lane.submit(lambda _: may_go_on.wait(PATIENCE), is_synced=False)
+
+    sweeping = asyncio.create_task(broker.sweep.run())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while await _count(broker, "dropping"):  # noqa: ASYNC110 - a store knows no events
+                await asyncio.sleep(0.01)
+        assert not stuck.done()
+    finally:
+        may_go_on.set()
+        sweeping.cancel()
+        await asyncio.wait([sweeping])
+        await stuck

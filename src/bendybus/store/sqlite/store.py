@@ -55,6 +55,11 @@ class SqliteStore:
         """How often it went online."""
         return self._lane.openings
 
+    @property
+    def commits(self) -> int:
+        """How often it has committed."""
+        return self._lane.commits
+
     async def start(self) -> None:
         """Open the file; see `Lane.start`."""
         await self._lane.start()
@@ -69,7 +74,7 @@ class SqliteStore:
         """Write a batch atomically; one answer per operation."""
 
         def work(database: Database) -> list[Answer]:
-            answers = [applying.make(database, operation, now) for operation in operations]
+            answers = applying.make_all(database, operations, now)
             if is_strict and any(isinstance(lost, list) and lost for lost in answers):
                 raise MessageLockLost("The lock on a message of the batch is not held.")
             return answers
