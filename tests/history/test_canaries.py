@@ -104,7 +104,7 @@ FAULTS: Final[dict[str, Fault]] = {
         ConventionalHistory,
     ),
     "a move keeps the time to live": Fault(
-        partial(replace_sql, "move_message", "expires_at = NULL,", ""), ConventionalHistory
+        partial(replace_sql, "move_messages", "expires_at = NULL,", ""), ConventionalHistory
     ),
 }
 

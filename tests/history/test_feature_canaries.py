@@ -70,7 +70,7 @@ def choose_another_fragment_each_time(patch: Patch) -> None:
 
 
 def come_early(patch: Patch) -> None:
-    replace_sql("due_scheduled", "enqueued_at <= ?1", "enqueued_at <= ?1 + 3000", patch)
+    replace_sql("due", "enqueued_at <= ?1", "enqueued_at <= ?1 + 3000", patch)
     replace_sql("find_guarded", "state = 2 AND enqueued_at <= ?4", "state = 2", patch)
 
 
@@ -93,7 +93,7 @@ SET_ASIDE: Final[dict[str, Fault]] = {
     ),
     "a scheduled message comes early": Fault(come_early, ConventionalSetAsideHistory),
     "what is due together comes in any order": Fault(
-        partial(replace_sql, "due_scheduled", "ORDER BY enqueued_at, id", "ORDER BY id DESC"),
+        partial(replace_sql, "due", "ORDER BY enqueued_at, id", "ORDER BY id DESC"),
         ConventionalSetAsideHistory,
     ),
     "what has come can still be cancelled": Fault(

@@ -134,6 +134,25 @@ def test_a_scan_would_be_found(database: Database) -> None:
     assert FULL_SCAN.match(plan(database, "SELECT * FROM message WHERE size = ?1")[0])
 
 
+def test_no_statement_is_planned_anew_for_other_values(database: Database) -> None:
+    fill(database, SMALL)
+    planned: list[int] = []
+
+    def note(code: int, *_: object) -> int:
+        planned.append(code)
+        return apsw.SQLITE_OK
+
+    # Asked while a statement is planned, and only then.
+    database.connection.authorizer = note
+    for minutes in range(3):
+        planned.clear()
+        now = after(minutes * 60)
+        assert reading.due(database, now, BATCH) == []
+        until = Instant(now + 9 * LOCK_MS)
+        assert len(reading.acquire(database, Acquire(MAIN, BATCH, ROOMY, until, 1), now)) == BATCH
+    assert planned == []
+
+
 @contextmanager
 def counted_steps(database: Database) -> Iterator[Counter[str]]:
     """Count the steps of SQLite's machine by statement."""

@@ -1,6 +1,7 @@
 """Which function makes which operation. No decisions: guards and constraints only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from bendybus.model.ids import Instant
@@ -11,6 +12,7 @@ from bendybus.model.operations import (
     EndLapsedSessions,
     Forget,
     ForgetSeen,
+    Guard,
     Move,
     Operation,
     Publish,
@@ -40,6 +42,11 @@ from bendybus.store.sqlite import (
 )
 from bendybus.store.sqlite.database import Database
 
+
+def _move(database: Database, operation: Move, now: Instant) -> Answer:
+    return settling.move(database, [operation], now)[0]
+
+
 _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]] = {
     Append: appending.append,
     Reserve: reserving.reserve,
@@ -49,7 +56,7 @@ _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]
     Unlock: settling.unlock,
     SetAside: settling.set_aside,
     Rewrite: settling.rewrite,
-    Move: settling.move,
+    Move: _move,
     Requeue: requeueing.requeue,
     Renew: settling.renew,
     Activate: scheduling.activate,
@@ -61,16 +68,39 @@ _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]
     EndLapsedSessions: sessions.end_lapsed,
 }
 
-# What may be forgotten in a crash: locks, which then end by themselves, and that a transfer is
-# forgotten, because one that is remembered for too long does no harm.
+# What may be forgotten in a crash: locks, which then end by themselves; that one has ended, which
+# is found again; and that a transfer is forgotten, because one that is remembered for too long
+# does no harm.
 _UNSYNCED: Final = (Renew, RenewSession, ReleaseSession, EndLapsedSessions, Forget)
 
 
+def make_all(database: Database, operations: Sequence[Operation], now: Instant) -> list[Answer]:
+    """Make operations in order, inside the lane's transaction, and return the answer of each."""
+    if len(operations) == 1:
+        return [make(database, operations[0], now)]
+    answers: list[Answer] = []
+    for how, alike in groupby(operations, _how_moved):
+        if how is None:
+            answers += [make(database, operation, now) for operation in alike]
+        else:
+            answers += settling.move(database, [each for each in alike if type(each) is Move], now)
+    return answers
+
+
 def make(database: Database, operation: Operation, now: Instant) -> Answer:
-    """Make one operation, inside the lane's transaction, and return its answer."""
+    """Make one operation and return its answer."""
     return _MAKERS[type(operation)](database, operation, now)
+
+
+def _how_moved(operation: Operation) -> tuple[object, ...] | None:
+    """Return what those have in common that can be moved together; None if it is no move."""
+    if type(operation) is not Move:
+        return None
+    return operation.queue, operation.to_queue, operation.guard, operation.is_counted
 
 
 def is_synced(operation: Operation) -> bool:
     """Say whether the operation must be on disk before it is answered."""
+    if type(operation) is Unlock:
+        return operation.guard is not Guard.LAPSED
     return not isinstance(operation, _UNSYNCED)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final
 
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
@@ -45,12 +46,8 @@ from bendybus.store.sqlite.runs import (
 from bendybus.store.sqlite.session_locks import end_of_lock
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
-_DUE: Final = (
-    ("due_locks", Guard.LAPSED),
-    ("due_in_sessions", Guard.LAPSED),
-    ("due_expiries", Guard.FREE),
-    ("due_scheduled", Guard.DUE),
-)
+# Of what kind what is due is, in the order of the statement's columns.
+_DUE_GUARDS: Final = (Guard.LAPSED, Guard.LAPSED, Guard.FREE, Guard.DUE)
 
 
 def acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
@@ -220,10 +217,14 @@ def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredM
 
 
 def _due(database: Database, now: Instant, count_max: int) -> list[Due]:
+    columns = database.row("due", (now, count_max))
+    assert columns is not None, "a row of values, always"
     rows = [
-        (*row, guard) for name, guard in _DUE for row in _rows(database, name, (now, count_max))
+        (*row, guard)
+        for column, guard in zip(columns, _DUE_GUARDS, strict=True)
+        for row in json.loads(column)
     ]
-    rows.sort(key=lambda row: row[0])
+    rows.sort(key=itemgetter(0))
     found: list[Due] = []
     damaged: list[int] = []
     for _, row_id, nonce, delivery_count, marks_text, guard in rows[:count_max]:

@@ -1,10 +1,11 @@
 """Changes messages that are there, inside the lane's transaction. No decisions: guards only.
 
-Each function returns the sequence numbers of the messages that their guard refused.
+Each function returns the sequence numbers of the messages that their guard refused; `move` says it
+of each.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bendybus.model.ids import Instant
 from bendybus.model.message import Lock
@@ -96,29 +97,45 @@ def rewrite(database: Database, operation: Rewrite, now: Instant) -> list[int]:
     return found.lost
 
 
-def move(database: Database, operation: Move, now: Instant) -> list[int]:
-    """Move a message to another queue."""
-    lock = operation.lock
-    found = find_guarded(
-        database, operation.queue, [lock.sequence], lock.nonce, operation.guard, now
-    )
-    if found.aside:
-        count_out(database, operation.queue, found.ids)
-    for row in found.ids:
-        _renumber(database, operation, row, found.size)
-    return found.lost
+def move(database: Database, moves: Sequence[Move], now: Instant) -> list[list[int]]:
+    """Move messages from one queue to another, all under the same guard.
+
+    At least one. Of each its own answer: nothing, or its number if the guard refused it.
+    """
+    first = moves[0]
+    rows = database.message_ids(first.queue, [each.lock.sequence for each in moves])
+    passed: set[int] = set()
+    size = 0
+    for nonce, sequences in grouped([each.lock for each in moves], first.guard):
+        found = find_guarded(database, first.queue, sequences, nonce, first.guard, now)
+        if found.aside:
+            count_out(database, first.queue, found.ids)
+        passed.update(found.ids)
+        size += found.size
+    # A message that is named twice is gone when it is its turn again.
+    moved: dict[int, Move] = {}
+    for row, each in zip(rows, moves, strict=True):
+        if row in passed:
+            moved.setdefault(row, each)
+    if moved:
+        _renumber(database, moved, size)
+    return [
+        [] if moved.get(row) is each else [each.lock.sequence]
+        for row, each in zip(rows, moves, strict=True)
+    ]
 
 
-def _renumber(database: Database, operation: Move, row: int, size: int) -> None:
-    """Give a message its place in the other queue. Its body stays where it is."""
+def _renumber(database: Database, moved: Mapping[int, Move], size: int) -> None:
+    """Give messages their places in the other queue. Their bodies stay where they are."""
+    operation = next(iter(moved.values()))
     here, there = operation.queue, operation.to_queue
     database.offset(there)
-    reserved = database.row("reserve_one_counter", (there,))
+    reserved = database.row("reserve_places", (there, len(moved)))
     assert reserved is not None, "its offset is known, so the queue is here"
-    new_row = rows_of_queue(there)[0] + reserved[0]
-    marks = marks_to_text(operation.marks)
-    database.run("move_message", (row, new_row, there, marks, int(operation.is_counted)))
-    database.run("count_down", (here, 1))
+    first = rows_of_queue(there)[0] + reserved[0]
+    rows = json.dumps([(row, marks_to_text(each.marks)) for row, each in moved.items()])
+    database.run("move_messages", (rows, first, there, int(operation.is_counted)))
+    database.run("count_down", (here, len(moved)))
     if database.main(here) != database.main(there):
         database.run("bytes_down", (database.main(here), size))
         database.run("bytes_down", (database.main(there), -size))

@@ -69,6 +69,18 @@ class MovingContract(StoreSubject):
         assert await send(store, b"d", queue=DEAD) == [4]
 
     @promise(4)
+    async def test_of_moves_made_together_each_has_its_own_answer(self, store: Store) -> None:
+        await send(store, b"a", b"b", b"c", b"d")
+        [a, b] = await lock(store, 2, nonce=1)
+        [c, d] = await lock(store, 2, nonce=2)
+        wrong = Lock(b.sequence, 2)
+        moves = [move(d.lock), move(wrong), move(a.lock), move(d.lock), move(c.lock)]
+        lost = await store.apply(moves, now=NOON)
+        assert lost == [[], [b.sequence], [], [d.sequence], []]
+        assert contents(await lock(store, queue=DEAD)) == [b"d", b"a", b"c"]
+        assert contents(await browse(store)) == [b"b"]
+
+    @promise(4)
     async def test_an_expired_free_message_moves_without_a_lock(self, store: Store) -> None:
         await store.apply([Append(MAIN, [Message(b"a", expires_at=after(1))], ROOMY)], now=NOON)
         [due] = await store.due(now=after(1), count_max=5)

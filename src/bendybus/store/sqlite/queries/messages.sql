@@ -118,16 +118,12 @@ UPDATE message SET locked_until = ?2
 -- name: rewrite_marks
 UPDATE message SET marks = ?2 WHERE id = ?1;
 
--- name: reserve_one_counter
-UPDATE queue SET next_counter = next_counter + 1, message_count = message_count + 1
- WHERE number = ?1
-RETURNING next_counter - 1;
-
--- name: move_message
+-- name: move_messages
 UPDATE message
-   SET id = ?2, queue = ?3, state = 0, locked_until = NULL, nonce = NULL, expires_at = NULL,
-       marks = ?4, delivery_count = delivery_count + ?5
- WHERE id = ?1;
+   SET id = ?2 + moved.key, queue = ?3, state = 0, locked_until = NULL, nonce = NULL,
+       expires_at = NULL, marks = moved.value ->> 1, delivery_count = delivery_count + ?4
+  FROM json_each(?1) AS moved
+ WHERE message.id = moved.value ->> 0;
 
 -- name: find_locked
 SELECT json_group_array(json_array(
@@ -160,28 +156,6 @@ SELECT json_group_array(json_array(
 -- name: ids_from
 SELECT json_group_array(id)
   FROM (SELECT id FROM message WHERE id >= ?1 AND id < ?2 AND state IS NOT 9 ORDER BY id LIMIT ?3);
-
--- name: due_locks
-SELECT json_group_array(json_array(locked_until, id, nonce, delivery_count, marks))
-  FROM (SELECT * FROM message INDEXED BY message_locked
-         WHERE locked_until <= ?1 ORDER BY locked_until LIMIT ?2);
-
--- name: due_expiries
-SELECT json_group_array(json_array(expires_at, id, 0, delivery_count, marks))
-  FROM (SELECT * FROM message INDEXED BY message_expiring
-         WHERE expires_at <= ?1 AND locked_until IS NULL AND state = 0
-         ORDER BY expires_at LIMIT ?2);
-
--- name: next_due
-SELECT (SELECT min(locked_until) FROM message INDEXED BY message_locked
-         WHERE locked_until < 0x4000000000000000),
-       (SELECT min(locked_until) FROM session INDEXED BY session_locked
-         WHERE locked_until IS NOT NULL),
-       (SELECT min(expires_at) FROM message INDEXED BY message_expiring
-         WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0),
-       (SELECT min(enqueued_at) FROM message INDEXED BY message_scheduled WHERE state = 2),
-       (SELECT min(expires_at) FROM run INDEXED BY run_expiring
-         WHERE expires_at IS NOT NULL AND is_damaged = 0);
 
 -- name: counts
 SELECT message_count, message_bytes FROM queue WHERE number = ?1;

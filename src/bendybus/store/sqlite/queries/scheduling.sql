@@ -1,10 +1,5 @@
 -- Messages whose time has not come.
 
--- name: due_scheduled
-SELECT json_group_array(json_array(enqueued_at, id, 0, delivery_count, marks))
-  FROM (SELECT * FROM message INDEXED BY message_scheduled
-         WHERE state = 2 AND enqueued_at <= ?1 ORDER BY enqueued_at, id LIMIT ?2);
-
 -- name: reserve_numbers
 UPDATE queue SET next_counter = next_counter + ?2 WHERE number = ?1
 RETURNING next_counter - ?2;

@@ -134,11 +134,3 @@ SELECT json_group_array(json_array(
   FROM (SELECT * FROM message INDEXED BY message_session
          WHERE queue = ?4 AND session_id = ?5 AND id >= ?1 AND id < ?2 AND state <> 9
          ORDER BY id LIMIT ?3) AS found;
-
--- name: due_in_sessions
-SELECT json_group_array(json_array(due_at, id, nonce, delivery_count, marks))
-  FROM (SELECT s.locked_until AS due_at, m.*
-          FROM session s INDEXED BY session_locked
-          CROSS JOIN message m INDEXED BY message_locked
-            ON m.locked_until = (s.nonce & 0x3fffffffffffffff | 0x4000000000000000)
-         WHERE s.locked_until <= ?1 ORDER BY s.locked_until LIMIT ?2);
