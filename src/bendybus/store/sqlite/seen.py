@@ -25,10 +25,27 @@ def new_messages(
     Of several with the same id the first is new. One without an id is never a duplicate.
     """
     known = database.seen.of(queue)
+    digests = [digest_of(message) for message in messages]
+    before: dict[bytes, int | None] = dict.fromkeys([each for each in digests if each is not None])
+    if len(before) == len(digests) and known.keys().isdisjoint(before):
+        # Mostly: all have an id, each another one, and none of these was ever seen.
+        new: Sequence[int] = range(len(messages))
+        known.update(dict.fromkeys(before, now))
+    else:
+        new, before = _new_among_known(known, digests, since, now)
+    if before:
+        database.seen.note(queue, before)
+        database.run("log_seen", (queue, now, b"".join(before)))
+    return new
+
+
+def _new_among_known(
+    known: dict[bytes, int], digests: Sequence[bytes | None], since: Instant, now: Instant
+) -> tuple[list[int], dict[bytes, int | None]]:
+    """Look at each by itself; return which are new, and what is to be known of their ids before."""
     before: dict[bytes, int | None] = {}
     new: list[int] = []
-    for at, message in enumerate(messages):
-        digest = digest_of(message)
+    for at, digest in enumerate(digests):
         if digest is not None:
             seen_at = known.get(digest)
             if seen_at is not None and seen_at > since:
@@ -36,10 +53,7 @@ def new_messages(
             before[digest] = seen_at
             known[digest] = now
         new.append(at)
-    if before:
-        database.seen.note(queue, before)
-        database.run("log_seen", (queue, now, b"".join(before)))
-    return new
+    return new, before
 
 
 def forget(database: Database, operation: ForgetSeen, now: Instant) -> int:
