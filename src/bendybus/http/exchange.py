@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from bendybus.http.request_head import RequestHead, RequestRefused
@@ -44,8 +43,7 @@ class Client(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A whole request."""
 
     head: RequestHead
@@ -53,8 +51,7 @@ class Request:
     client: Client
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """How a request goes on: how large its body may be, and who answers when it is there."""
 
     body_bytes_max: int
@@ -73,7 +70,7 @@ class Desk(Protocol):
         ...
 
     def fail(self, head: RequestHead, error: BaseException) -> Answer:
-        """Answer, and log, what nobody foresaw."""
+        """Answer a refusal, or what nobody foresaw, which is logged."""
         ...
 
     def upgrade(self, head: RequestHead, client: Client) -> asyncio.Protocol | None:

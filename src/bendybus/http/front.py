@@ -4,13 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 from starlette.responses import Response
 
 from bendybus.http.asgi import AsgiApp, AsgiBridge
-from bendybus.http.exchange import Admission, Answer, Client, Request
+from bendybus.http.exchange import Admission, Answer, Client
 from bendybus.http.problems import Problem, error_response, problem_response
 from bendybus.http.request_head import RequestHead, RequestRefused
 from bendybus.http.rest import Rest
@@ -40,16 +39,7 @@ class Front:
 
     def admit(self, head: RequestHead) -> Admission:
         """Say who answers a request."""
-        admission = self._rest.admit(head)
-        if admission is None:
-            return self._others.admission
-        return Admission(admission.body_bytes_max, partial(self._answer, admission))
-
-    async def _answer(self, admission: Admission, request: Request) -> Answer:
-        try:
-            return await admission.answer(request)
-        except BusError as error:
-            return self._problem(request.head, error)
+        return self._rest.admit(head) or self._others.admission
 
     def refuse(self, refusal: RequestRefused) -> Answer:
         """Put into words what is no request, too much, or too slow."""
@@ -62,7 +52,9 @@ class Front:
         )
 
     def fail(self, head: RequestHead, error: BaseException) -> Answer:
-        """Answer, and log, what nobody foresaw."""
+        """Answer a refusal, or what nobody foresaw, which is logged."""
+        if isinstance(error, BusError):
+            return self._problem(head, error)
         # Its text may hold what callers should not see; the log has it.
         logger.error("request failed: %s %s", head.method, head.path, exc_info=error)
         return self._problem(head, MessagingInternal("The broker failed to answer; see its log."))

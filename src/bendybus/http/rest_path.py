@@ -9,8 +9,9 @@ else is not for here, an entity called `messages` included.
 """
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -54,27 +55,28 @@ class RestPath:
 
 def parse_rest_path(method: str, path: str) -> RestPath | None:
     """Take a path apart as it came, encoded; None if it is not about messages."""
-    segments = path.strip("/").split("/")
-    last = segments[-1].lower()
-    token: uuid.UUID | None = None
-    if last == _MESSAGES:
-        subject, entity = Subject.MESSAGES, segments[:-1]
-    elif last == _HEAD and segments[-2:-1] and segments[-2].lower() == _MESSAGES:
-        subject, entity = Subject.HEAD, segments[:-2]
-    elif segments[-3:-2] and segments[-3].lower() == _MESSAGES:
-        token = _lock_token(last)
-        subject, entity = Subject.LOCKED, segments[:-3]
-    else:
+    entity, _, last = path.rstrip("/").rpartition("/")
+    if last.lower() == _MESSAGES:
+        return _parsed(Subject.MESSAGES, method, entity, path)
+    rest, _, before = entity.rpartition("/")
+    if last.lower() == _HEAD and before.lower() == _MESSAGES:
+        return _parsed(Subject.HEAD, method, rest, path)
+    entity, _, messages = rest.rpartition("/")
+    if messages.lower() != _MESSAGES or (token := _lock_token(last)) is None:
         return None
-    if not entity or (subject, method) not in SERVED:
-        return None
-    if subject is Subject.LOCKED and token is None:
+    found = _parsed(Subject.LOCKED, method, entity, f"{entity}/{_MESSAGES}")
+    return None if found is None else replace(found, resource=unquote(path), lock_token=token)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(subject: Subject, method: str, entity: str, path: str) -> RestPath | None:
+    """Take apart what many requests have in common."""
+    if (subject, method) not in SERVED:
         return None
     try:
-        address = parse_address("/".join(entity))
+        return RestPath(subject, parse_address(entity), unquote(path))
     except ArgumentInvalid:
         return None
-    return RestPath(subject, address, unquote(path), token)
 
 
 def _lock_token(text: str) -> uuid.UUID | None:
