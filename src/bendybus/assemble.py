@@ -21,6 +21,7 @@ from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
 from bendybus.doors.chosen import ChosenDoors, chosen_doors, running_ports
+from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.exchange import Client
@@ -98,8 +99,9 @@ async def run_broker(
     with _only_broker_on(settings.data):
         async with _open_stores(settings) as stores:
             namespaces = Namespaces(stores, WireContentReader())
-            catalog = namespaces.add(settings.namespace.name, settings.access_rules)
+            catalog = namespaces.add(settings.namespace.name)
             await namespaces.load()
+            await catalog.access.declare(settings.access_rules, now=clock.now())
             await catalog.declare(settings.namespace.entities, now=clock.now())
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
@@ -147,6 +149,7 @@ async def _serving(
             settings.transaction_messages, settings.transaction_seconds
         ),
     )
+    authorization = Authorization(authentication)
     try:
         app = create_app(
             namespace=settings.namespace.name,
@@ -154,7 +157,10 @@ async def _serving(
             drills=StoreDrills(stores),
             is_started=lambda: True,
             now=lambda: datetime.now(UTC),
-            routes=management_routes(catalog, Authorization(authentication), clock),
+            routes=[
+                *access_rule_routes(catalog, authorization, clock),
+                *management_routes(catalog, authorization, clock),
+            ],
         )
         rest = Rest(catalog, authentication, clock)
         websockets = websockets_to(listener)

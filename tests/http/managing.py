@@ -16,6 +16,7 @@ from bendybus.atom.entries import Entry, Feed, read_entry, read_feed, write_requ
 from bendybus.atom.properties import Kind, read_properties, write_properties
 from bendybus.atom.xml_reading import Element
 from bendybus.broker.authenticate import Authentication
+from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.management import management_routes
@@ -105,15 +106,19 @@ async def managing(
     """Serve entities, and whatever the test makes."""
     clock = ManualClock()
     async with local_broker(folder, entities, clock, stores=stores) as broker:
-        broker.catalog.access_rules = RULES
+        broker.catalog.access.rules = RULES
         authentication = Authentication(broker.catalog, clock)
+        authorization = Authorization(authentication)
         app = create_app(
             namespace="sbemulatorns",
             authentication=authentication,
             drills=StoreShelf(stores),
             is_started=lambda: True,
             now=lambda: datetime.fromtimestamp(clock.now() / 1000, UTC),
-            routes=management_routes(broker.catalog, Authorization(authentication), clock),
+            routes=[
+                *access_rule_routes(broker.catalog, authorization, clock),
+                *management_routes(broker.catalog, authorization, clock),
+            ],
         )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:

@@ -66,7 +66,7 @@ class Authentication:
     async def log_in(self, name: str, key: str, *, address: str) -> Claims:
         """Check a name and a key themselves; such a client needs no tokens. Raises as `claims`."""
         async with self._failed.slowing(address):
-            return log_in(name, key, self._catalog.access_rules, expires_at=_FOREVER)
+            return log_in(name, key, self._catalog.access.rules, expires_at=_FOREVER)
 
     def _remembered(self, token: str, entity: str | None) -> Claims | None:
         known = self._known.get((token, entity))
@@ -82,7 +82,7 @@ class Authentication:
         # Taken before: keys that change meanwhile make the next one look again.
         standing = self._standing(token, entity)
         if _is_sas(token):
-            keyring = Keyring(self._catalog.access_rules, entity, self._entity_rules(entity))
+            keyring = Keyring(self._catalog.access.rules, entity, self._entity_rules(entity))
             claims = read_sas(token, keyring)
             claims.check_unexpired(self._moment())
         elif self._bearer_tokens is not None:
@@ -98,7 +98,7 @@ class Authentication:
     def _standing(self, token: str, entity: str | None) -> tuple[object, ...]:
         """Return what such a token is checked against now."""
         if _is_sas(token):
-            return self._catalog.access_rules, self._entity_rules(entity)
+            return self._catalog.access.rules, self._entity_rules(entity)
         return () if self._bearer_tokens is None else (self._bearer_tokens.keys.keys,)
 
     def _remember(self, token: str, entity: str | None, known: _Known) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from bendybus.broker.declaring import Plan
 from bendybus.broker.holdings import Holdings
+from bendybus.broker.namespace_access import NamespaceAccess
 from bendybus.broker.records import Records
 from bendybus.broker.served_queue import ServedQueue, Source
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
@@ -36,7 +37,7 @@ class Catalog:
         self.holdings = holdings
         self.reader = reader
         # The rules whose keys open every entity; those of single ones are with their properties.
-        self.access_rules = access_rules
+        self.access = NamespaceAccess(namespace, records, access_rules)
         self._served: dict[EntityNumber, ServedQueue] = {}
         self._queues: dict[str, ServedQueue] = {}
         # The names of queues and of topics, in order, so that a page of them is found at once.

@@ -78,6 +78,8 @@ class Namespaces:
         """Bring stores that come back up to date, until cancelled."""
         while True:
             await self.records.agree()
+            for catalog in self.catalogs:
+                await catalog.access.agree()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _adopt(self) -> None:

@@ -71,7 +71,7 @@ class AccessRule:
     modified_at: Instant | None = field(default=None, compare=False)
     # A digest of what the settings said of the rule when they last had a say; None if it was made
     # in another way.
-    declared: str | None = field(default=None, repr=False, compare=False)
+    declared: str | None = field(default=None, repr=False)
 
     @property
     def keys(self) -> tuple[str, ...]:

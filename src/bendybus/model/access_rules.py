@@ -37,11 +37,7 @@ class KeyKind(Enum):
 
 def check_access_rules(rules: Sequence[AccessRule]) -> None:
     """Refuse rules that one level cannot have together."""
-    if len(rules) > RULES_MAX:
-        raise QuotaExceeded(
-            f"A namespace, queue or topic can have at most {RULES_MAX} authorization rules,"
-            f" not {len(rules)}."
-        )
+    check_rule_count(rules)
     seen: set[str] = set()
     for rule in rules:
         check_access_rule(rule)
@@ -50,6 +46,15 @@ def check_access_rules(rules: Sequence[AccessRule]) -> None:
                 f"two authorization rules are named {rule.name!r}", argument=_ARGUMENT
             )
         seen.add(rule.name)
+
+
+def check_rule_count(rules: Sequence[AccessRule]) -> None:
+    """Refuse more rules than one level can have."""
+    if len(rules) > RULES_MAX:
+        raise QuotaExceeded(
+            f"A namespace, queue or topic can have at most {RULES_MAX} authorization rules,"
+            f" not {len(rules)}."
+        )
 
 
 def check_access_rule(rule: AccessRule) -> None:
@@ -149,16 +154,21 @@ def merged_with_declared(
 def _completed(
     rule: AccessRule, before: AccessRule | None, make_key: MakeKey, now: Instant
 ) -> AccessRule:
-    kept = (None, None) if before is None else (before.primary_key, before.secondary_key)
+    if before is None:
+        before = replace(rule, primary_key=None, secondary_key=None, created_at=now)
     whole = replace(
         rule,
-        primary_key=rule.primary_key or kept[0] or make_key(),
-        secondary_key=rule.secondary_key or kept[1] or make_key(),
+        primary_key=rule.primary_key or _kept(before.primary_key) or make_key(),
+        secondary_key=rule.secondary_key or _kept(before.secondary_key) or make_key(),
+        declared=rule.declared or before.declared,
     )
-    if before is None:
-        return replace(whole, created_at=now, modified_at=now)
     modified_at = before.modified_at if whole == before else now
     return replace(whole, created_at=before.created_at, modified_at=modified_at)
+
+
+def _kept(key: str | None) -> str | None:
+    """Return a key that a rule had, unless it is one that everyone knows."""
+    return None if key is None or len(key) < KEY_LENGTH_MIN else key
 
 
 def _digest(rule: AccessRule) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from bendybus.model.access import AccessRule
 from bendybus.model.entity import Queue, Subscription, Topic, subscription_path
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.message import Lock, Marks, StoredMessage
@@ -194,6 +195,15 @@ class QueueExtent(NamedTuple):
     last_sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class AccessRecord:
+    """The access rules of a namespace itself."""
+
+    namespace: str
+    version: int
+    rules: tuple[AccessRule, ...]
+
+
 class MessageStore(Protocol):
     """Keeps messages.
 
@@ -373,6 +383,18 @@ class EntityStore(Protocol):
         ...
 
 
+class AccessStore(Protocol):
+    """Keeps a copy of the access rules of namespaces. Durable when a call returns."""
+
+    def access(self) -> Awaitable[list[AccessRecord]]:
+        """Return the rules of every namespace known here."""
+        ...
+
+    def put_access(self, record: AccessRecord) -> Awaitable[None]:
+        """Write the rules of a namespace, unless newer ones are here."""
+        ...
+
+
 class StoreSwitch(Protocol):
     """Takes a store out of service and back."""
 
@@ -389,7 +411,7 @@ class StoreSwitch(Protocol):
         ...
 
 
-class Store(MessageStore, EntityStore, StoreSwitch, Protocol):
+class Store(MessageStore, EntityStore, AccessStore, StoreSwitch, Protocol):
     """All of a store, as the broker gets it."""
 
     @property

@@ -108,7 +108,7 @@ async def listening(
     tls: Callable[[], ssl.SSLContext] | None = None,
 ) -> AsyncIterator[AmqpListener]:
     """Let clients connect to it on a free port of this machine."""
-    broker.catalog.access_rules = rules
+    broker.catalog.access.rules = rules
     listener = await listen(
         [Door("amqp", "127.0.0.1", 0, tls)],
         catalog=broker.catalog,
@@ -129,7 +129,7 @@ async def serving_http(
     upgrade: Upgrade | None = None,
 ) -> AsyncIterator[HttpServer]:
     """Let clients call it over HTTP on a free port of this machine."""
-    broker.catalog.access_rules = rules
+    broker.catalog.access.rules = rules
     authentication = Authentication(broker.catalog, broker.clock)
 
     def now() -> datetime:

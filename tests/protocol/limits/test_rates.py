@@ -45,7 +45,7 @@ async def limited(folder: Path, rates: Rates) -> AsyncIterator[Limited]:
         local_broker(folder, QUEUES, clock, stores=2) as broker,
         AsyncExitStack() as clients,
     ):
-        broker.catalog.access_rules = (ROOT_RULE,)
+        broker.catalog.access.rules = (ROOT_RULE,)
         authentication = Authentication(broker.catalog, clock, rates=rates)
         listener = await listen(
             [Door("amqp", "127.0.0.1", 0)],

@@ -34,7 +34,7 @@ ENTITIES = (
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
     async with local_broker(tmp_path, ENTITIES, ManualClock(), stores=2) as broker:
-        broker.catalog.access_rules = (ROOT_RULE,)
+        broker.catalog.access.rules = (ROOT_RULE,)
         yield broker
 
 
@@ -118,7 +118,7 @@ async def test_a_key_that_was_replaced_opens_nothing_from_then_on(
 
     async def set_rule(rule: AccessRule) -> None:
         if level == "namespace":
-            catalog.access_rules = (rule,)
+            catalog.access.rules = (rule,)
         else:
             entity = catalog.record("a").entity
             assert isinstance(entity, Queue)

@@ -104,10 +104,10 @@ def test_keys_that_are_not_given_are_made_once() -> None:
     numbers = count(1)
     wish = AccessRule("sender", None, SEND)
 
-    [made] = completed([wish], (), make_key=lambda: f"key-{next(numbers)}", now=NOON)
+    [made] = completed([wish], (), make_key=lambda: f"made-key-number-{next(numbers)}", now=NOON)
     [again] = completed([wish], [made], make_key=lambda: "another", now=LATER)
 
-    assert made.keys == again.keys == ("key-1", "key-2")
+    assert made.keys == again.keys == ("made-key-number-1", "made-key-number-2")
     assert (made.created_at, made.modified_at) == (NOON, NOON)
     assert (again.created_at, again.modified_at) == (NOON, NOON)
 
@@ -164,8 +164,8 @@ def test_a_key_that_was_renewed_is_not_brought_back_by_the_same_configuration() 
 )
 def test_what_the_configuration_says_differently_counts(said: AccessRule) -> None:
     before = declared([SENDER])
-    [merged] = merged_with_declared(before, declared([said]))
-    assert merged == said
+    after = declared([said])
+    assert merged_with_declared(before, after) == after
 
 
 def test_what_the_configuration_no_longer_says_goes_and_what_others_made_stays() -> None:

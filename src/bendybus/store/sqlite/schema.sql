@@ -1,4 +1,4 @@
--- One messaging store. Version 3.
+-- One messaging store. Version 4.
 --
 -- The id of a message is its queue's number and its counter in one integer,
 --     number << 44 | counter
@@ -36,6 +36,13 @@ CREATE TABLE prepared (
     number INTEGER PRIMARY KEY,
     entity TEXT NOT NULL
 );
+
+-- The access rules of a namespace, with their keys. Where stores differ, the highest version counts.
+CREATE TABLE access (
+    namespace TEXT PRIMARY KEY COLLATE NOCASE,
+    version   INTEGER NOT NULL,
+    rules     TEXT NOT NULL
+) WITHOUT ROWID;
 
 CREATE TABLE queue (
     number        INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -13,6 +13,7 @@ from bendybus.model.operations import Answer, Operation, Transfer
 from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.store.port import (
     AcceptSession,
+    AccessRecord,
     Acquire,
     AcquireDeferred,
     Due,
@@ -25,7 +26,7 @@ from bendybus.store.port import (
     SessionRefusal,
     Tally,
 )
-from bendybus.store.sqlite import applying, catalog, counting, reading, sessions, transfers
+from bendybus.store.sqlite import access, applying, catalog, counting, reading, sessions, transfers
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
 
@@ -207,6 +208,14 @@ class SqliteStore:
         return self._lane.submit(
             lambda db: catalog.put_entities(db, number, records), is_synced=True
         )
+
+    def access(self) -> "asyncio.Future[list[AccessRecord]]":
+        """Return the access rules of every namespace."""
+        return self._lane.submit(access.access, is_synced=False)
+
+    def put_access(self, record: AccessRecord) -> "asyncio.Future[None]":
+        """Write the access rules of a namespace, unless newer ones are here."""
+        return self._lane.submit(lambda db: access.put_access(db, record), is_synced=True)
 
     def numbers_given(self) -> "asyncio.Future[NumbersGiven]":
         """Return the highest numbers ever given here."""

@@ -4,6 +4,7 @@ A subclass supplies one fixture, `make_store`; see `StoreMaker`. Each test names
 `bendybus.store.port` that it checks.
 """
 
+from bendybus.testing.store_contract.access import AccessContract
 from bendybus.testing.store_contract.accounting import AccountingContract
 from bendybus.testing.store_contract.acquiring import AcquiringContract
 from bendybus.testing.store_contract.browsing import BrowsingContract
@@ -31,6 +32,7 @@ __all__ = ["StoreContract", "StoreMaker"]
 
 
 class StoreContract(
+    AccessContract,
     AccountingContract,
     AcquiringContract,
     BrowsingContract,

@@ -1,0 +1,99 @@
+"""The access rules of a namespace itself. Every store keeps a copy, as of its entities (R7.1).
+
+What one store has put counts, and the highest version does: so a change that was cut short is
+completed when the other stores are there. One that no store has put has not happened.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from bendybus.broker.access_keys import new_key
+from bendybus.broker.records import Records
+from bendybus.model.access import AccessRule
+from bendybus.model.access_rules import completed, declared, merged_with_declared
+from bendybus.model.entity import name_key
+from bendybus.model.errors import BusError
+from bendybus.model.ids import Instant
+from bendybus.store.port import AccessRecord
+
+_NEVER: Final = -1
+
+_log = logging.getLogger(__name__)
+
+
+class NamespaceAccess:
+    """The rules whose keys open every entity of a namespace."""
+
+    def __init__(
+        self, namespace: str, records: Records, rules: tuple[AccessRule, ...] = ()
+    ) -> None:
+        self._namespace = namespace
+        self._records = records
+        self._version = 0
+        # How often each store had been opened when it was last seen to have these rules.
+        self._agreed = [_NEVER] * len(records.stores)
+        self.rules = rules
+
+    async def declare(self, said: Sequence[AccessRule], *, now: Instant) -> None:
+        """Let the settings have their say about what the stores have.
+
+        A store that is away does not keep the broker from starting: it is told when it is back.
+        """
+        await self.agree()
+        merged = merged_with_declared(self.rules, declared(said))
+        rules = completed(merged, self.rules, make_key=new_key, now=now)
+        if rules != self.rules:
+            self._count(rules)
+            await self.agree()
+
+    async def write(self, rules: tuple[AccessRule, ...]) -> None:
+        """Let rules count, and write them to every store; in turn with other changes.
+
+        If a store fails meanwhile they count all the same, and whether they will after the next
+        start is not known until it is back (`StoreFailed`).
+        """
+        self._count(rules)
+        failures = await asyncio.gather(
+            *(self._put(at) for at in range(len(self._agreed))), return_exceptions=True
+        )
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    async def agree(self) -> None:
+        """Bring stores that came back to the rules that hold, or take newer ones from them."""
+        for at, store in enumerate(self._records.stores):
+            if store.is_online and self._agreed[at] != store.openings:
+                try:
+                    await self._bring_up(at)
+                except BusError as error:
+                    _log.warning("bringing store %d up to date was cut short: %s", at, error)
+
+    def _count(self, rules: tuple[AccessRule, ...]) -> None:
+        # A store that is away may have a change that no other has: the last one, cut short. What
+        # is decided without it must not be taken for that.
+        self._version += 2
+        self.rules = rules
+        self._agreed = [_NEVER] * len(self._agreed)
+
+    async def _bring_up(self, at: int) -> None:
+        store, openings = self._records.stores[at], self._records.stores[at].openings
+        own = name_key(self._namespace)
+        held = [each for each in await store.access() if name_key(each.namespace) == own]
+        version = held[0].version if held else 0
+        if version > self._version:
+            self._version, self.rules = version, held[0].rules
+            # Those that were looked at before are behind.
+            self._agreed = [_NEVER] * len(self._agreed)
+            self._agreed[at] = openings
+        elif version < self._version:
+            await self._put(at)
+        else:
+            self._agreed[at] = openings
+
+    async def _put(self, at: int) -> None:
+        store, openings = self._records.stores[at], self._records.stores[at].openings
+        await store.put_access(AccessRecord(self._namespace, self._version, self.rules))
+        self._agreed[at] = openings

@@ -1,0 +1,163 @@
+"""Access rules over HTTP: of the namespace, or of a queue or topic before `/$authorizationRules`.
+
+    GET     …/$authorizationRules                        every rule, without its keys
+    GET     …/$authorizationRules/<name>                 one rule, without its keys
+    PUT     …/$authorizationRules/<name>                 {"rights": ["Send"]}, and keys if wanted
+    DELETE  …/$authorizationRules/<name>
+    POST    …/$authorizationRules/<name>/listKeys
+    POST    …/$authorizationRules/<name>/regenerateKeys  {"keyType": "PrimaryKey"}, and a key
+
+The words and the JSON are those of the service's own management of them (Azure Resource Manager).
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from bendybus.broker.access_rules import (
+    access_rules,
+    delete_access_rule,
+    put_access_rule,
+    renew_key,
+)
+from bendybus.broker.catalog import Catalog
+from bendybus.broker.clock import Clock
+from bendybus.http.authorization import Authorization
+from bendybus.model.access import AccessRule, Right
+from bendybus.model.access_rules import KeyKind, rule_named
+from bendybus.model.actions import Action
+from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.ids import Instant
+
+# Keys are not for caches on the way.
+_NOT_KEPT: Final = {"Cache-Control": "no-store"}
+_WORD: Final = "$authorizationRules"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Clock) -> list[Route]:
+    """Return the routes. All need the right to manage: who may make rules may do everything."""
+
+    async def entity_of(request: Request) -> str | None:
+        entity: str | None = request.path_params.get("entity")
+        await authorization.require(request, Action.MANAGE_ACCESS, entity=entity)
+        return entity
+
+    async def list_rules(request: Request) -> Response:
+        entity = await entity_of(request)
+        return JSONResponse([_json(rule) for rule in access_rules(catalog, entity)])
+
+    async def show(request: Request) -> Response:
+        entity = await entity_of(request)
+        rule = rule_named(access_rules(catalog, entity), request.path_params["name"])
+        return JSONResponse(_json(rule))
+
+    async def put(request: Request) -> Response:
+        entity = await entity_of(request)
+        wish = _read_rule(request.path_params["name"], await _read_object(request))
+        rule = await put_access_rule(catalog, entity, wish, now=clock.now())
+        return JSONResponse(_json(rule))
+
+    async def delete(request: Request) -> Response:
+        entity = await entity_of(request)
+        await delete_access_rule(catalog, entity, request.path_params["name"], now=clock.now())
+        return Response(status_code=204)
+
+    async def list_keys(request: Request) -> Response:
+        entity = await entity_of(request)
+        rule = rule_named(access_rules(catalog, entity), request.path_params["name"])
+        return JSONResponse(_json_of_keys(rule), headers=_NOT_KEPT)
+
+    async def regenerate_keys(request: Request) -> Response:
+        entity = await entity_of(request)
+        fields = await _read_object(request)
+        rule = await renew_key(
+            catalog,
+            entity,
+            request.path_params["name"],
+            _read_kind(fields.get("keyType")),
+            key=_text_or_none(fields, "key"),
+            now=clock.now(),
+        )
+        return JSONResponse(_json_of_keys(rule), headers=_NOT_KEPT)
+
+    served: list[tuple[str, str, Handler]] = [
+        ("GET", "", list_rules),
+        ("GET", "/{name}", show),
+        ("PUT", "/{name}", put),
+        ("DELETE", "/{name}", delete),
+        ("POST", "/{name}/listKeys", list_keys),
+        ("POST", "/{name}/regenerateKeys", regenerate_keys),
+    ]
+    return [
+        Route(f"{level}/{_WORD}{path}", handler, methods=[method])
+        for method, path, handler in served
+        for level in ("", "/{entity:path}")
+    ]
+
+
+async def _read_object(request: Request) -> dict[str, Any]:
+    try:
+        fields = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise ArgumentInvalid("The body of the request is not JSON.") from None
+    if not isinstance(fields, dict):
+        raise ArgumentInvalid("The body of the request is not a JSON object.")
+    return fields
+
+
+def _read_rule(name: str, fields: dict[str, Any]) -> AccessRule:
+    rights = fields.get("rights")
+    words = [right.value for right in Right]
+    if not isinstance(rights, list) or any(each not in words for each in rights):
+        raise ArgumentInvalid(f"'rights' must be a list of {', '.join(words)}.")
+    return AccessRule(
+        name,
+        _text_or_none(fields, "primaryKey"),
+        frozenset(Right(each) for each in rights),
+        _text_or_none(fields, "secondaryKey"),
+    )
+
+
+def _read_kind(value: object) -> KeyKind:
+    try:
+        return KeyKind(value)
+    except ValueError:
+        words = " or ".join(kind.value for kind in KeyKind)
+        raise ArgumentInvalid(f"'keyType' must be {words}.") from None
+
+
+def _text_or_none(fields: dict[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ArgumentInvalid(f"'{name}' must be a text.")
+    return value
+
+
+def _json(rule: AccessRule) -> dict[str, object]:
+    return {
+        "name": rule.name,
+        "rights": [right.value for right in Right if right in rule.rights],
+        "createdAt": _shown(rule.created_at),
+        "modifiedAt": _shown(rule.modified_at),
+    }
+
+
+def _json_of_keys(rule: AccessRule) -> dict[str, object]:
+    return {
+        "keyName": rule.name,
+        "primaryKey": rule.primary_key,
+        "secondaryKey": rule.secondary_key,
+    }
+
+
+def _shown(instant: Instant | None) -> str | None:
+    if instant is None:
+        return None
+    return f"{datetime.fromtimestamp(instant / 1000, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
