@@ -15,7 +15,7 @@ from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
 from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
 from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, SubQueue
-from bendybus.model.namespace import check_namespace_quota
+from bendybus.model.tier import Tier
 from bendybus.store.port import EntityRecord
 
 Kind = type[Queue] | type[Topic]
@@ -31,11 +31,13 @@ class Catalog:
         holdings: Holdings,
         reader: ContentReader,
         access_rules: tuple[AccessRule, ...] = (),
+        tier: Tier = Tier(),  # noqa: B008 - it is frozen
     ) -> None:
         self.namespace = namespace
         self.records = records
         self.holdings = holdings
         self.reader = reader
+        self.tier = tier
         # The rules whose keys open every entity; those of single ones are with their properties.
         self.access = NamespaceAccess(namespace, records, access_rules)
         self._served: dict[EntityNumber, ServedQueue] = {}
@@ -98,7 +100,8 @@ class Catalog:
     def check_room_for(self, entity: Queue | Topic) -> None:
         """Refuse one more queue or topic than the namespace may have (R1.5)."""
         entities = sum(map(len, self._names.values())) + 1
-        check_namespace_quota(entities, self._partitioned + entity.properties.enable_partitioning)
+        partitioned = self._partitioned + entity.properties.enable_partitioning
+        self.tier.check_quota(entities, partitioned)
 
     # What changes
 
@@ -107,7 +110,8 @@ class Catalog:
 
         Subscriptions that it does not mention stay as they are.
         """
-        plan = Plan(self.namespace, self.standing(), await self.records.numbering(), now)
+        numbering = await self.records.numbering()
+        plan = Plan(self.namespace, self.tier, self.standing(), numbering, now)
         for entity in entities:
             plan.declare(entity)
         if not plan.changed:

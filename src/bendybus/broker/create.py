@@ -39,6 +39,7 @@ async def _create(catalog: Catalog, entity: Queue | Topic, now: Instant) -> Enti
     if isinstance(entity, Topic):
         entity = replace(entity, subscriptions=())
     _check_free(catalog, entity.name, f"sb://{catalog.namespace}/{entity.name}")
+    entity = catalog.tier.admitted(entity)
     check_targets(catalog, entity)
     catalog.check_room_for(entity)
     whole = with_whole_access(None, entity, now)

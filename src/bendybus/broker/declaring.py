@@ -15,6 +15,7 @@ from bendybus.model.entity import (
 )
 from bendybus.model.errors import BusError, InvalidOperation, StartRefused
 from bendybus.model.ids import EntityNumber, Instant
+from bendybus.model.tier import Tier
 from bendybus.model.topic_queues import check_topic_quota
 from bendybus.store.port import EntityRecord, FragmentPlace, ParentTopic
 
@@ -25,11 +26,13 @@ class Plan:
     def __init__(
         self,
         namespace: str,
+        tier: Tier,
         records: Mapping[EntityNumber, EntityRecord],
         numbering: Numbering,
         now: Instant,
     ) -> None:
         self._namespace = namespace
+        self._tier = tier
         self.changed: list[EntityRecord] = []
         self._by_name = {name_key(record.name): record for record in records.values()}
         # Of every topic those that it has, whoever made them.
@@ -71,6 +74,8 @@ class Plan:
         """Plan for one record; return it as it will stand."""
         known = self._by_name.get(name_key(name))
         if known is None:
+            if not isinstance(entity, Subscription):
+                entity = self._tier.admitted(entity)
             entity = with_declared_access(None, entity, self._now)
             record = self._numbering.new_record(
                 self._namespace,
@@ -81,7 +86,7 @@ class Plan:
                 is_declared=True,
             )
         else:
-            record = _changed(known, entity, self._now)
+            record = _changed(known, entity, self._tier, self._now)
             if dataclasses.replace(record, version=known.version) == known:
                 return known
             record = dataclasses.replace(record, updated_at=self._now)
@@ -91,13 +96,15 @@ class Plan:
 
 
 def _changed(
-    known: EntityRecord, entity: Queue | Topic | Subscription, now: Instant
+    known: EntityRecord, entity: Queue | Topic | Subscription, tier: Tier, now: Instant
 ) -> EntityRecord:
     """Return the record with what the configuration says; the name keeps its first spelling."""
     before = known.entity
     if type(before) is not type(entity):
         kind = type(before).__name__.lower()
         raise InvalidOperation(f"There is a {kind} of that name already; choose another.")
+    if not isinstance(before, Subscription) and not isinstance(entity, Subscription):
+        entity = tier.declared(before, entity)
     check_fixed_unchanged(before.properties, entity.properties)
     entity = with_declared_access(before, entity, now)
     changed = dataclasses.replace(known, version=known.version + 1)

@@ -13,6 +13,7 @@ from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import name_key
 from bendybus.model.errors import EntityNotFound, StartRefused
 from bendybus.model.hosts import host_alone, is_host_of, names_nothing
+from bendybus.model.tier import Tier
 from bendybus.store.port import Store
 
 # How often it is looked whether a store has come back.
@@ -33,9 +34,14 @@ class Namespaces:
         self.catalogs: list[Catalog] = []
         self._reader = reader
 
-    def add(self, name: str, access_rules: tuple[AccessRule, ...] = ()) -> Catalog:
+    def add(
+        self,
+        name: str,
+        access_rules: tuple[AccessRule, ...] = (),
+        tier: Tier = Tier(),  # noqa: B008 - it is frozen
+    ) -> Catalog:
         """Add a namespace; the first one is the default. Before `load`."""
-        catalog = Catalog(name, self.records, self.holdings, self._reader, access_rules)
+        catalog = Catalog(name, self.records, self.holdings, self._reader, access_rules, tier)
         self.catalogs.append(catalog)
         return catalog
 

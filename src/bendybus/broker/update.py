@@ -57,6 +57,8 @@ async def update_by(
         check_fixed_unchanged(before.properties, entity.properties)
         check_targets(catalog, entity)
         after = _as_it_stays(before, with_whole_access(before, entity, now))
+        if not isinstance(before, Subscription) and not isinstance(after, Subscription):
+            after = catalog.tier.changed(before, after)
         changed = replace(known, entity=after, version=known.version + 1, updated_at=now)
         await catalog.records.write([changed])
         return changed

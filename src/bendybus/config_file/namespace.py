@@ -24,6 +24,7 @@ from bendybus.config_file.properties import (
     make,
 )
 from bendybus.config_file.section import Section, Value, suggest
+from bendybus.config_file.tier import read_tier
 from bendybus.config_file.token_issuer import read_token_issuer
 from bendybus.model.entity import (
     Queue,
@@ -73,7 +74,13 @@ def read_namespace(user_config: Value | None, folder: Path) -> Namespace:
 
 
 def _read_one(value: Value, folder: Path) -> Namespace:
-    section = value.section(("Name", "Queues", "Topics", "AuthorizationRules", "TokenIssuer"))
+    section = value.section(
+        (
+            *("Name", "Queues", "Topics", "AuthorizationRules", "TokenIssuer"),
+            *("Tier", "PremiumPartitioning", "NamespaceFragments"),
+        )
+    )
+    tier = read_tier(section)
     name, rules, issuer = map(section.get, ("Name", "AuthorizationRules", "TokenIssuer"))
     queue_values, topic_values = list(section.items("Queues")), list(section.items("Topics"))
     queues = tuple(_read_queue(each) for each in queue_values)
@@ -90,6 +97,7 @@ def _read_one(value: Value, folder: Path) -> Namespace:
             topics,
             () if rules is None else read_access_rules(rules),
             None if issuer is None else read_token_issuer(issuer, folder),
+            tier,
         ),
     )
 

@@ -185,6 +185,8 @@ class Management:
             name=self._catalog.namespace,
             created_at=moment(min(times, default=self._started_at)),
             modified_at=moment(max(times, default=self._started_at)),
+            tier=self._catalog.tier.name.value,
+            messaging_units=1 if self._catalog.tier.is_premium else None,
         )
 
     def _subscription(self, path: EntityPath) -> ServedSubscription:

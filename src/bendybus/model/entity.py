@@ -72,6 +72,8 @@ class QueueProperties:
     # acknowledged from memory, so neither changes what happens.
     enable_batched_operations: bool = True
     enable_express: bool = False
+    # How many a partitioned one has, where the tier of its namespace says another number.
+    fragments: int | None = None
 
     def __post_init__(self) -> None:
         _check_kept_messages(self)
@@ -80,7 +82,7 @@ class QueueProperties:
     @property
     def fragment_count(self) -> int:
         """How many fragments the queue has; a conventional one has one."""
-        return FRAGMENTS_STANDARD if self.enable_partitioning else 1
+        return (self.fragments or FRAGMENTS_STANDARD) if self.enable_partitioning else 1
 
     @property
     def effective_max_size_megabytes(self) -> int:
@@ -106,6 +108,8 @@ class TopicProperties:
     # acknowledged from memory, so neither changes what happens.
     enable_batched_operations: bool = True
     enable_express: bool = False
+    # How many a partitioned one has, where the tier of its namespace says another number.
+    fragments: int | None = None
 
     def __post_init__(self) -> None:
         _check_kept_messages(self)
@@ -113,7 +117,7 @@ class TopicProperties:
     @property
     def fragment_count(self) -> int:
         """How many fragments the topic has; a conventional one has one."""
-        return FRAGMENTS_STANDARD if self.enable_partitioning else 1
+        return (self.fragments or FRAGMENTS_STANDARD) if self.enable_partitioning else 1
 
     @property
     def effective_max_size_megabytes(self) -> int:

@@ -26,6 +26,7 @@ from bendybus.http.rest import Rest
 from bendybus.http.serving import HttpServer, serve_http
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
+from bendybus.model.tier import Tier
 from bendybus.server.listener import AmqpListener, listen
 from bendybus.store.sqlite.store import SqliteStore
 
@@ -62,6 +63,7 @@ async def local_broker(
     *,
     stores: int = 16,
     names: Sequence[str] = ("sbemulatorns",),
+    tier: Tier = Tier(),  # noqa: B008 - it is frozen
     make_store: Callable[[int, Path], SqliteStore] = SqliteStore,
 ) -> AsyncIterator[LocalBroker]:
     """Open the stores in the folder and serve the entities; closing leaves the files.
@@ -74,7 +76,7 @@ async def local_broker(
     try:
         namespaces = Namespaces(opened, WireContentReader())
         for name in names:
-            namespaces.add(name)
+            namespaces.add(name, tier=tier)
         await namespaces.load()
         await namespaces.default.declare(entities, now=clock.now())
         yield LocalBroker(

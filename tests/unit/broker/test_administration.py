@@ -33,6 +33,7 @@ from bendybus.model.errors import (
     StoreUnavailable,
 )
 from bendybus.model.rule import FalseFilter, Rule, SqlFilter
+from bendybus.model.tier import PremiumPartitioning, Tier, TierName
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 from tests.unit.broker.serving_verbs import ORDERS, PARTS, receive_all, send_each, verbs
@@ -389,3 +390,37 @@ async def test_a_status_is_open_only_where_topic_and_subscription_are(
         assert not served.properties.status.allows_receive
         await update(broker.catalog, Topic("news"), now=clock.now())
         assert served.properties.status.allows_receive
+
+
+@pytest.mark.spec("R1.4")
+@pytest.mark.parametrize("fragments", [2, 4])
+async def test_entities_of_a_partitioned_namespace_have_its_number_of_fragments(
+    tmp_path: Path, clock: ManualClock, fragments: int
+) -> None:
+    tier = Tier(TierName.PREMIUM, PremiumPartitioning.NAMESPACE, fragments)
+    news = Topic("news", subscriptions=(Subscription("all"),))
+    for _ in range(2):
+        async with local_broker(tmp_path, [ORDERS, news], clock, stores=4, tier=tier) as broker:
+            assert len(broker.queue("orders").main.sources) == fragments
+            subscription = broker.catalog.subscription("news", "all")
+            assert len(subscription.main.sources) == fragments
+    async with local_broker(tmp_path, [ORDERS, news], clock, stores=4, tier=tier) as broker:
+        await send_each(broker.queue("orders"), clock, 8)
+        assert len(await receive_all(broker.queue("orders"), clock)) == 8
+        changed = QueueProperties(enable_partitioning=True, max_delivery_count=2)
+        record = await update(broker.catalog, Queue("orders", changed), now=clock.now())
+        assert isinstance(record.entity, Queue)
+        assert record.entity.properties.fragment_count == fragments
+
+
+@pytest.mark.spec("R1.4")
+async def test_a_partitioned_queue_of_an_earlier_tier_keeps_working(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with local_broker(tmp_path, [PARTS], clock, stores=2) as broker:
+        await send_each(broker.queue("parts"), clock, 16)
+    premium = Tier(TierName.PREMIUM)
+    async with local_broker(tmp_path, [PARTS], clock, stores=2, tier=premium) as broker:
+        assert len(await receive_all(broker.queue("parts"), clock)) == 16
+        with pytest.raises(ArgumentInvalid, match="without partitioning"):
+            await create(broker.catalog, Queue("q", PARTS.properties), now=clock.now())

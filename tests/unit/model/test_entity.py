@@ -23,8 +23,9 @@ from bendybus.model.errors import (
     InvalidOperation,
     QuotaExceeded,
 )
-from bendybus.model.namespace import ENTITIES_MAX, PARTITIONED_ENTITIES_MAX, Namespace
+from bendybus.model.namespace import Namespace
 from bendybus.model.rule import CorrelationFilter, Rule, SqlAction, SqlFilter
+from bendybus.model.tier import ENTITIES_MAX, PARTITIONED_ENTITIES_MAX
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_names_are_compared_without_case() -> None:
             [timedelta(seconds=5), timedelta(minutes=5)],
             [timedelta(seconds=4.999), timedelta(minutes=5, microseconds=1)],
         ),
-        ("max_size_megabytes", [1024, 2048, 5120], [0, 1023, 1025, 6144, -1024]),
+        ("max_size_megabytes", [1024, 2048, 81920], [0, 1023, 1025, 82944, -1024]),
         (
             "default_message_time_to_live",
             [None, timedelta(seconds=1), timedelta.max],
@@ -92,7 +93,7 @@ def test_a_property_of_a_queue_is_held_to_its_bounds(
 
 def test_topics_and_subscriptions_are_held_to_the_same_bounds() -> None:
     with pytest.raises(ArgumentOutOfRange):
-        TopicProperties(max_size_megabytes=6144)
+        TopicProperties(max_size_megabytes=82944)
     with pytest.raises(ArgumentOutOfRange):
         SubscriptionProperties(lock_duration=timedelta(minutes=6))
     with pytest.raises(ArgumentOutOfRange):
