@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bendybus.amqp.outcomes import Accepted
-from bendybus.broker.access_keys import new_key, with_access
+from bendybus.broker.access_keys import new_key
+from bendybus.broker.access_rules import renew_key
 from bendybus.broker.open_transactions import OpenTransactions
-from bendybus.broker.update import update
 from bendybus.model.access import AccessRule, Right
-from bendybus.model.access_rules import KeyKind, with_renewed_key
+from bendybus.model.access_rules import KeyKind
 from bendybus.model.actions import RIGHTS_NEEDED, Action
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic, TopicProperties
 from bendybus.model.transaction import TransactionLimits
@@ -209,11 +209,9 @@ async def test_links_live_on_when_their_key_is_replaced_until_their_token_ends(
     await _put(tokens, entity, rule, seconds=60)
     sender = await client.sender(entity, handle=1)
 
-    catalog, now = guarded.broker.catalog, guarded.clock.now()
-    queue = catalog.record(entity).entity
-    assert isinstance(queue, Queue)
-    renewed = with_renewed_key(rule, KeyKind.PRIMARY, new_key(), now)
-    await update(catalog, with_access(queue, (renewed,)), now=now)
+    renewed = await renew_key(
+        guarded.broker.catalog, entity, rule.name, KeyKind.PRIMARY, now=guarded.clock.now()
+    )
 
     assert await _put(tokens, entity, rule) == 401
     guarded.tick()
