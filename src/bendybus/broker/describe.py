@@ -1,18 +1,14 @@
 """describe: what an entity is and how much it holds, added up over its fragments (R7.2)."""
 
-import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import dataclass
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.served_topic import ServedTopic
-from bendybus.model.errors import StoreFailed, StoreUnavailable
+from bendybus.broker.tallying import Tallies
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
-from bendybus.store.port import EntityRecord, Store, Tally
-
-_NOTHING: Final = Tally(0, 0, 0, None, 0)
+from bendybus.store.port import EntityRecord, Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +62,7 @@ async def describe(catalog: Catalog, path: str) -> Description:
 
 
 async def describe_all(catalog: Catalog, records: Sequence[EntityRecord]) -> list[Description]:
-    """Describe many entities, asking every store that is there once.
+    """Describe many entities, asking every store that is there at most once.
 
     Stores that are away, or fail meanwhile, are left out.
     """
@@ -76,64 +72,48 @@ async def describe_all(catalog: Catalog, records: Sequence[EntityRecord]) -> lis
     for record in records:
         for place in record.places:
             wanted.setdefault(place.store, []).extend(map(place.queue, SubQueue))
-    answers = await asyncio.gather(
-        *(_tallies(catalog.holdings.stores[store], queues) for store, queues in wanted.items())
-    )
-    tallies = dict(zip(wanted, answers, strict=True))
+    tallies = await catalog.holdings.tallying.tallies(wanted)
     return [
         _description(record, each, tallies) for record, each in zip(records, served, strict=True)
     ]
 
 
-async def _tallies(store: Store, queues: Sequence[QueueNumber]) -> dict[QueueNumber, Tally] | None:
-    if not store.is_online:
-        return None
-    try:
-        return await store.tallies(queues)
-    except (StoreUnavailable, StoreFailed):
-        return None
-
-
-def _description(
-    record: EntityRecord,
-    served: ServedQueue,
-    tallies: dict[int, dict[QueueNumber, Tally] | None],
-) -> Description:
-    counts = [
-        _counts({each: held.get(place.queue(each), _NOTHING) for each in SubQueue})
-        for place in record.places
-        if (held := tallies[place.store]) is not None
-    ]
+def _description(record: EntityRecord, served: ServedQueue, tallies: Tallies) -> Description:
+    there = [(place, held) for place in record.places if (held := tallies[place.store]) is not None]
+    added = {
+        each: _added(
+            [held[place.queue(each)] for place, held in there if place.queue(each) in held]
+        )
+        for each in SubQueue
+    }
+    main = added[SubQueue.MAIN]
     return Description(
         record=record,
-        counts=_sum(counts),
+        counts=EntityCounts(
+            active=main.active,
+            scheduled=main.scheduled,
+            deferred=main.deferred,
+            dead_letter=_messages(added[SubQueue.DEAD_LETTER]),
+            transfer=_messages(added[SubQueue.TRANSFER]),
+            transfer_dead_letter=_messages(added[SubQueue.TRANSFER_DEAD_LETTER]),
+            bytes=main.bytes,
+        ),
         accessed_at=served.accessed_at,
-        is_limited=len(counts) < len(record.places),
+        is_limited=len(there) < len(record.places),
         subscription_count=served.subscription_count if isinstance(served, ServedTopic) else 0,
     )
 
 
-def _counts(held: dict[SubQueue, Tally]) -> EntityCounts:
-    main = held[SubQueue.MAIN]
-    return EntityCounts(
-        active=main.active,
-        scheduled=main.scheduled,
-        deferred=main.deferred,
-        dead_letter=_messages(held[SubQueue.DEAD_LETTER]),
-        transfer=_messages(held[SubQueue.TRANSFER]),
-        transfer_dead_letter=_messages(held[SubQueue.TRANSFER_DEAD_LETTER]),
-        bytes=main.bytes,
-    )
+def _added(tallies: Sequence[Tally | None]) -> Tally:
+    """Add up one sub-queue over all fragments that are there."""
+    active, scheduled, deferred, total = 0, 0, 0, 0
+    for each in filter(None, tallies):
+        active += each.active
+        scheduled += each.scheduled
+        deferred += each.deferred
+        total += each.bytes
+    return Tally(active, scheduled, deferred, None, total)
 
 
 def _messages(tally: Tally) -> int:
     return tally.active + tally.scheduled + tally.deferred
-
-
-def _sum(counts: Sequence[EntityCounts]) -> EntityCounts:
-    return EntityCounts(
-        **{
-            each.name: sum(getattr(fragment, each.name) for fragment in counts)
-            for each in fields(EntityCounts)
-        }
-    )
