@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import run
+from tests.cli.command import run, serving
+
+FREE_PORTS = ("--amqps-port", "0", "--https-port", "0")
 
 
 def test_it_makes_a_certificate_and_says_how_to_serve_and_to_trust_it(tmp_path: Path) -> None:
@@ -72,3 +74,20 @@ def test_a_key_of_an_authority_that_is_gone_is_not_overwritten(tmp_path: Path) -
     refused = run("cert", "--folder", tmp_path)
     assert refused.returncode == 1
     assert (tmp_path / "ca-key.pem").read_text() == "precious"
+
+
+def test_the_commands_of_the_page_do_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "tls.md").read_text().replace("\\\n", " ")
+    commands = [line.split() for line in page.splitlines() if line.startswith("    bendybus ")]
+    (tmp_path / "key").write_text("a-key-of-my-own-that-is-long")
+    assert [command[1] for command in commands] == ["cert", "serve", "cert"]
+    for command in commands:
+        if command[1] == "cert":
+            done = run(*command[1:])
+            assert (done.returncode, done.stderr) == (0, "")
+        else:
+            with serving(tmp_path, *command[2:], *FREE_PORTS) as broker:
+                assert "AMQPS  0.0.0.0:" in broker.announcement

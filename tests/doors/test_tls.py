@@ -4,12 +4,12 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from bendybus.doors.local_authority import AuthorityFolder, make_certificate
-from bendybus.doors.tls import server_name
+from bendybus.doors.tls import ServerTls, server_name
 from bendybus.model.errors import CertificateRefused
 from tests.doors.tls_client import Echo, calling, echoed, echoing, serial_of, server_tls, trusting
 
@@ -62,6 +62,23 @@ def test_files_that_cannot_be_served_leave_the_old_certificate_in_use(
     renew(files)
     assert tls.look_again()
     assert tls.context() is not context
+
+
+@pytest.mark.parametrize(("days_left", "warnings"), [(20, 0), (13, 1), (-1, 1)])
+def test_the_end_of_a_certificate_is_announced_once_a_day(
+    files: AuthorityFolder, days_left: int, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = [datetime.now(UTC)]
+    tls = ServerTls(files.server, files.server_key, lambda: times[-1])
+    times.append(tls.certificate.ends_at - timedelta(days=days_left))
+
+    tls.warn_of_end()
+    tls.warn_of_end()
+    assert caplog.text.count("server.pem ends on") == warnings
+
+    times.append(times[-1] + timedelta(days=1))
+    tls.warn_of_end()
+    assert caplog.text.count("server.pem ends on") == 2 * warnings
 
 
 def test_a_start_with_files_that_cannot_be_served_is_refused(files: AuthorityFolder) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,9 @@ from bendybus.model.errors import CertificateRefused
 
 # How often the files are looked at. Whoever renews a certificate does so days before it ends.
 LOOK_SECONDS: Final = 2.0
+# From when on the log says every day that the certificate ends.
+_WARNED_BEFORE: Final = timedelta(days=14)
+_WARNED_EVERY: Final = timedelta(days=1)
 # Of TLS 1.2: forward secrecy and authenticated encryption only. TLS 1.3 has nothing else.
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
@@ -43,6 +46,7 @@ class ServerTls:
         self._now = now
         self._seen = self._look()
         self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
+        self._warned_at: datetime | None = None
         self.certificate = self._check()
 
     def context(self, protocols: Sequence[str] = ()) -> ssl.SSLContext:
@@ -75,8 +79,20 @@ class ServerTls:
     async def watch(self) -> None:
         """Look at the files now and then, without end."""
         while True:
+            self.warn_of_end()
             await asyncio.sleep(LOOK_SECONDS)
             self.look_again()
+
+    def warn_of_end(self) -> None:
+        """Say once a day that the certificate ends soon: nobody is let in after that."""
+        now, ends_at = self._now(), self.certificate.ends_at
+        if ends_at - now > _WARNED_BEFORE:
+            return
+        if self._warned_at is None or now - self._warned_at >= _WARNED_EVERY:
+            self._warned_at = now
+            _log.warning(
+                "the certificate %s ends on %s; renew it", self._cert, f"{ends_at:%Y-%m-%d}"
+            )
 
     def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(_fingerprint(path) for path in (self._cert, self._key))
