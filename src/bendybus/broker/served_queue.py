@@ -6,6 +6,7 @@ from typing import Final
 
 from bendybus.broker.departures import Departures
 from bendybus.broker.held_sessions import HeldSessions
+from bendybus.broker.receives import Receives
 from bendybus.broker.waiting import Waiting
 from bendybus.model.entity import QueueProperties
 from bendybus.model.errors import EntityNotFound, StoreUnavailable
@@ -101,6 +102,7 @@ class ServedSubQueue:
         self.sources: list[Source] = []
         # Receivers that wait for messages; where there are sessions, for a session.
         self.waiting = Waiting()
+        self.receives = Receives()
         self.has_sessions = queue.properties.requires_session and sub_queue is SubQueue.MAIN
         self.held_sessions = HeldSessions()
         self._next_source = 0

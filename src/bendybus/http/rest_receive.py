@@ -42,11 +42,13 @@ class RestReceive:
         deadline = asyncio.get_running_loop().time() + timeout_of(request.head.query)
         # Whoever is woken looks first whether it may still receive.
         wake = partial(sub_queue.waiting.wake, 1)
+        sub_queue.receives.begin()
         sub_queue.queue.note_link(wake)
         try:
             return await self._next(sub_queue, request, mode, url, deadline)
         finally:
             sub_queue.queue.note_link_gone(wake)
+            sub_queue.receives.end()
 
     async def _next(
         self,

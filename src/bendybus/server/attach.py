@@ -187,6 +187,7 @@ def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
     if wish is not None:
         return _attach_session(link, sub_queue, wish, mode, access, nodes)
     check_open_for_receive(sub_queue)
+    sub_queue.receives.begin()
     link.accept_attach(max_message_size=UNLIMITED, properties={})
     receiver = Receiver(sub_queue, mode, nodes.clock)
     return OutgoingLink(nodes.outlet, link, receiver, nodes.clock, access, nodes.transactions)
@@ -203,6 +204,7 @@ def _attach_session(
     """The client receives from a session: the Attach is answered when there is one for it."""
     check_sessions(sub_queue)
     check_status_for_receive(sub_queue)
+    sub_queue.receives.begin()
 
     def grant(held: HeldSession | None) -> None:
         del nodes.links[link]

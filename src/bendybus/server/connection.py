@@ -35,8 +35,9 @@ from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
+from bendybus.broker.receives import Receives
 from bendybus.broker.served_queue import ServedQueue
-from bendybus.model.errors import SessionLockLost
+from bendybus.model.errors import ServerBusy, SessionLockLost
 from bendybus.model.ids import Instant
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.attach import LinkHandler, Nodes, attach_link, why_closed
@@ -54,6 +55,8 @@ from bendybus.server.translate import amqp_error
 UNPROVEN_SECONDS_MAX: Final = 20
 # The service allows so many on one namespace.
 CONNECTIONS_MAX: Final = 5000
+# Connections of one address that have proved nothing yet, so that one alone cannot use them up.
+STRANGERS_MAX: Final = 500
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +85,7 @@ class ClientConnection(asyncio.Protocol):
         self._links: dict[AmqpLink, LinkHandler] = {}
         # The entities that links lead to, so that those know whether they are used.
         self._used: dict[AmqpLink, list[ServedQueue]] = {}
+        self._receiving: dict[AmqpLink, Receives] = {}
         self._outlet: Outlet | None = None
         self._token_node: TokenNode | None = None
         self._opened_at = service.clock.now()
@@ -155,7 +159,7 @@ class ClientConnection(asyncio.Protocol):
         self._transactions.end_overdue()
         if self._grants.is_empty and now_ms - self._opened_at > UNPROVEN_SECONDS_MAX * 1000:
             text = f"No token was put within {UNPROVEN_SECONDS_MAX} seconds."
-            self._amqp.close(AmqpError(UNAUTHORIZED_ACCESS, text, {}))
+            self._turn_away(AmqpError(UNAUTHORIZED_ACCESS, text, {}))
         else:
             self._detach_unauthorized(now_ms)
             self._detach_lapsed_sessions(Instant(now_ms))
@@ -242,7 +246,28 @@ class ClientConnection(asyncio.Protocol):
         self._amqp.open()
         if len(self._connections) > CONNECTIONS_MAX:
             text = f"The namespace has {CONNECTIONS_MAX} connections already; close some."
-            self._amqp.close(AmqpError(RESOURCE_LIMIT_EXCEEDED, text, {}))
+            self._turn_away(AmqpError(RESOURCE_LIMIT_EXCEEDED, text, {}))
+        elif self._is_crowded():
+            busy = ServerBusy("Too many connections from this address have proved nothing yet.")
+            self._turn_away(amqp_error(busy, self._service.clock.now()))
+
+    def _turn_away(self, error: AmqpError) -> None:
+        """Say why, and do not wait for an answer: who is not wanted may never give one."""
+        self._amqp.close(error)
+        self._flush()
+        self.outlet.transport.close()
+
+    def _is_crowded(self) -> bool:
+        """Whether strangers from the client's address could take the connections of others."""
+        if len(self._connections) <= STRANGERS_MAX:
+            return False
+        own = self.token_node.client_address
+        strangers = sum(each.is_stranger_from(own) for each in self._connections)
+        return strangers > STRANGERS_MAX
+
+    def is_stranger_from(self, address: str) -> bool:
+        """Whether the client is there and has proved nothing."""
+        return self._grants.is_empty and self.token_node.client_address == address
 
     def _log_in(self, event: SaslInitReceived) -> None:
         if event.mechanism == "PLAIN":
@@ -277,6 +302,8 @@ class ClientConnection(asyncio.Protocol):
         if handler is not None:
             self._links[event.link] = handler
             self._used[event.link] = nodes.found
+            if isinstance(handler, OutgoingLink | PendingSession):
+                self._receiving[event.link] = handler.sub_queue.receives
             for queue in nodes.found:
                 queue.note_link(self._reconsider)
             if isinstance(handler, IncomingLink | RequestLink | CoordinatorLink):
@@ -325,6 +352,9 @@ class ClientConnection(asyncio.Protocol):
 
     def _release(self, link: AmqpLink) -> None:
         """Use the entities of a link no longer."""
+        receives = self._receiving.pop(link, None)
+        if receives is not None:
+            receives.end()
         for queue in self._used.pop(link, ()):
             queue.note_link_gone(self._reconsider)
 

@@ -85,7 +85,7 @@ class TokenNode:
         self._catalog = catalog
         self._authentication = authentication
         self._clock = clock
-        self._client_address = client_address
+        self.client_address = client_address
 
     async def put_token(self, request: Request, grants: Grants) -> dict[object, object]:
         """Check a token and note what it proves; return the properties of the response."""
@@ -106,7 +106,7 @@ class TokenNode:
             return await self._authentication.log_in(
                 name.decode("utf-8", "replace"),
                 key.decode("utf-8", "replace"),
-                address=self._client_address,
+                address=self.client_address,
             )
         except BusError:
             return None
@@ -122,7 +122,7 @@ class TokenNode:
         path = normalise_audience(audience)
         entity = parse_address(path).path if path else None
         claims = await self._authentication.claims(
-            request.body, resource=path, entity=entity, address=self._client_address
+            request.body, resource=path, entity=entity, address=self.client_address
         )
         if entity is not None:
             self._catalog.queue(entity)
