@@ -21,7 +21,7 @@ from bendybus.cli.failure import CommandFailed
 _STEP: Final = re.compile(
     r"""\.(?P<name>[^\s.\[\]=!<>'"]+)|\[(?:(?P<index>-?\d{1,9})|(?P<any>\*)|'(?P<odd>[^']*)')\]"""
 )
-_COMPARISON: Final = re.compile(r"\s*(?P<sign>==|=|!=|<=|>=|<|>)\s*(?P<value>.+?)\s*")
+_COMPARISON: Final = re.compile(r"\s*(?P<sign>==|=|!=|<=|>=|<|>)\s*(?P<value>\S.*?)\s*")
 _SIGNS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "==": operator.eq,

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from bendybus.amqp.values import Timestamp
 from bendybus.cli.failure import CommandFailed
+from bendybus.client.encoded_message import instant, moment
 from bendybus.client.message import DEAD_LETTER_PROPERTIES, Message, ReceivedMessage
 
 _SAID_BY_THE_BROKER: Final = frozenset(
@@ -43,8 +45,8 @@ _IDS: Final = ("message_id", "correlation_id")
 _OTHERS: Final = ("time_to_live", "scheduled_time", "application_properties", "body")
 _READ: Final = frozenset({*_TEXTS, *_IDS, *_OTHERS})
 _WRITERS: Final[Sequence[tuple[type, Callable[[Any], object]]]] = (
+    (Timestamp, lambda value: {"$time": _isoformat(moment(value)) or str(int(value))}),
     (int, int),
-    (datetime, lambda value: {"$time": value.isoformat()}),
     (uuid.UUID, lambda value: {"$uuid": str(value)}),
     (bytes, lambda value: {"$bytes": base64.b64encode(value).decode()}),
 )
@@ -131,8 +133,8 @@ def unplain(value: object) -> object:
     return {name: unplain(each) for name, each in value.items()}
 
 
-def _isoformat(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
+def _isoformat(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
 
 
 def _body(given: object) -> object:
@@ -195,7 +197,7 @@ def _uuid(text: str, name: str) -> uuid.UUID:
 
 
 _WRITTEN: Final[dict[str, Callable[[str, str], object]]] = {
-    "$time": _moment,
+    "$time": lambda text, name: instant(_moment(text, name)),
     "$uuid": _uuid,
     "$bytes": _bytes,
 }

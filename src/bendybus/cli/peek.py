@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Final
-from uuid import uuid4
 
 import typer
 
+from bendybus.cli.conditions import compiled_condition
 from bendybus.cli.connected import connected
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.json_path import parse_json_path
@@ -27,9 +27,7 @@ from bendybus.cli.shown_message import show
 from bendybus.client.blocking import Receiver
 from bendybus.client.message import MessageState, ReceivedMessage
 from bendybus.client.received_view import ReceivedView
-from bendybus.model.errors import ArgumentInvalid
 from bendybus.model.ids import COUNTER_BITS, SubQueue, fragment_of
-from bendybus.model.selection import condition_of
 from bendybus.model.sql_values import FilterFailed
 
 PAGE: Final = 250
@@ -105,11 +103,8 @@ def _tests(
     if state is not None and state is not PeekedState.DEAD_LETTER:
         wanted = MessageState[state.name]
         yield lambda message: message.state is wanted
-    if condition is not None:
-        try:
-            compiled = condition_of(condition, uuid4)
-        except ArgumentInvalid as error:
-            raise CommandFailed(f"--filter: {error.message}") from None
+    compiled = compiled_condition(condition)
+    if compiled is not None:
 
         def holds(message: ReceivedMessage) -> bool:
             try:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bendybus.cli.age import moment_before
+from bendybus.cli.conditions import compiled_condition
 from bendybus.cli.connected import connected
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
@@ -60,6 +61,7 @@ def purge(  # noqa: PLR0913, PLR0917 - an option each
 
     bendybus purge orders --state scheduled --yes
     """
+    compiled_condition(condition)
     if not is_confirmed and not is_dry_run:
         place = f"the dead letters of {entity}" if is_dead_letter else entity
         which = "all" if condition is None and older_than is None else "those"

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from bendybus.cli.age import moment_before
+from bendybus.cli.conditions import compiled_condition, compiled_edit
 from bendybus.cli.connected import connected
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import (
@@ -20,6 +21,8 @@ from bendybus.cli.options import (
     SubscriptionOption,
 )
 from bendybus.cli.progress import report, shown_progress
+from bendybus.cli.redrive_by_hand import ByHand
+from bendybus.client.errors import NotServed
 from bendybus.client.redriving import Redrive
 from bendybus.model.ids import SubQueue
 
@@ -51,6 +54,14 @@ SetOption = Annotated[
 RemoveOption = Annotated[
     list[str] | None, typer.Option("--remove", help="Take a property away; may repeat.")
 ]
+DuplicatesOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-duplicates",
+        help="At another service that has no transactions for this: a message may be there twice"
+        " if it is cut off.",
+    ),
+]
 RateOption = Annotated[float | None, typer.Option(min=0.001, help="At most so many a second.")]
 
 
@@ -71,6 +82,7 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
     removes: RemoveOption = None,
     rate: RateOption = None,
     is_dry_run: DryRunOption = False,
+    may_double: DuplicatesOption = False,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -90,6 +102,9 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
     """
     if is_forwarded and (to is not None or is_transfer or subscription is not None):
         raise CommandFailed("--forwarded is for a queue, and says where messages go: use it alone")
+    edit = _edit(sets or [], removes or [])
+    compiled_condition(condition)
+    compiled_edit(edit)
     wish = Redrive(
         filter=condition,
         reason=reason,
@@ -98,7 +113,7 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
         from_sequence=from_sequence,
         until_sequence=until_sequence,
         count=count,
-        edit=_edit(sets or [], removes or []),
+        edit=edit,
         to=to,
         to_source=is_forwarded,
         rate=rate,
@@ -106,9 +121,13 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
     )
     sub_queue = _sub_queue(is_forwarded=is_forwarded, is_transfer=is_transfer)
     with connected(connection_string) as client, shown_progress("redriving") as show:
-        done = client.redrive(
-            entity, wish, subscription=subscription, sub_queue=sub_queue, on_progress=show
-        )
+        try:
+            done = client.redrive(
+                entity, wish, subscription=subscription, sub_queue=sub_queue, on_progress=show
+            )
+        except NotServed:
+            by_hand = ByHand(client, wish, may_double=may_double)
+            done = by_hand.run(entity, subscription, sub_queue, show)
     report(done, "would be redriven" if is_dry_run else "redriven", output)
 
 
