@@ -23,6 +23,7 @@ from bendybus.cli.options import (
 from bendybus.cli.progress import report, shown_progress
 from bendybus.cli.redrive_by_hand import ByHand
 from bendybus.client.errors import NotServed
+from bendybus.client.going_through import Progress
 from bendybus.client.redriving import Redrive
 from bendybus.model.ids import SubQueue
 
@@ -102,9 +103,7 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
     """
     if is_forwarded and (to is not None or is_transfer or subscription is not None):
         raise CommandFailed("--forwarded is for a queue, and says where messages go: use it alone")
-    edit = _edit(sets or [], removes or [])
     compiled_condition(condition)
-    compiled_edit(edit)
     wish = Redrive(
         filter=condition,
         reason=reason,
@@ -113,25 +112,35 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
         from_sequence=from_sequence,
         until_sequence=until_sequence,
         count=count,
-        edit=edit,
+        edit=_edit(sets or [], removes or []),
         to=to,
         to_source=is_forwarded,
         rate=rate,
         dry_run=is_dry_run,
     )
-    sub_queue = _sub_queue(is_forwarded=is_forwarded, is_transfer=is_transfer)
-    with connected(connection_string) as client, shown_progress("redriving") as show:
-        try:
-            done = client.redrive(
-                entity, wish, subscription=subscription, sub_queue=sub_queue, on_progress=show
-            )
-        except NotServed:
-            by_hand = ByHand(client, wish, may_double=may_double)
-            done = by_hand.run(entity, subscription, sub_queue, show)
+    place = entity, subscription, _sub_queue(is_forwarded, is_transfer)
+    done = _redriven(connection_string, place, wish, may_double)
     report(done, "would be redriven" if is_dry_run else "redriven", output)
 
 
-def _sub_queue(*, is_forwarded: bool, is_transfer: bool) -> SubQueue:
+def _redriven(
+    connection_string: str,
+    place: tuple[str, str | None, SubQueue],
+    wish: Redrive,
+    may_double: bool,
+) -> Progress:
+    """Have it done by the service, or else do it by hand."""
+    entity, subscription, sub_queue = place
+    with connected(connection_string) as client, shown_progress("redriving") as show:
+        try:
+            return client.redrive(
+                entity, wish, subscription=subscription, sub_queue=sub_queue, on_progress=show
+            )
+        except NotServed:
+            return ByHand(client, wish, may_double=may_double).run(*place, show)
+
+
+def _sub_queue(is_forwarded: bool, is_transfer: bool) -> SubQueue:
     """Say where the dead letters lie."""
     if is_forwarded:
         return SubQueue.MAIN
@@ -141,4 +150,6 @@ def _sub_queue(*, is_forwarded: bool, is_transfer: bool) -> SubQueue:
 def _edit(sets: list[str], removes: list[str]) -> str | None:
     """Write the edit as the action of a rule."""
     statements = [f"SET {each}" for each in sets] + [f"REMOVE {each}" for each in removes]
-    return "; ".join(statements) or None
+    edit = "; ".join(statements) or None
+    compiled_edit(edit)
+    return edit
