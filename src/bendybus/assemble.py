@@ -4,9 +4,10 @@ import asyncio
 import fcntl
 import gc
 import os
+import resource
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -94,6 +95,7 @@ async def run_broker(
     """Serve until `stop` is set; `announce` is called once clients can connect."""
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(COLLECT_OBJECTS)
+    _allow_many_files()
     clock = SystemClock()
     doors = chosen_doors(settings)
     with _only_broker_on(settings.data):
@@ -124,6 +126,14 @@ async def run_broker(
                 if sweeping.done():
                     # Without it locks would never end: better no broker than half of one.
                     await sweeping
+
+
+def _allow_many_files() -> None:
+    """Take all the files that the system grants: thousands of clients need one each."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems say "unlimited" and mean less.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _rates(settings: Settings) -> Rates:

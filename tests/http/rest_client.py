@@ -11,6 +11,7 @@ import httpx
 
 from bendybus.model.access import AccessRule, Right, make_sas
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic, TopicProperties
+from bendybus.settings import DEFAULT_RULE_NAME, DEVELOPMENT_KEY
 from bendybus.testing.clock import NOON
 
 RULES: Final = (
@@ -120,3 +121,9 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - nobody announces it
             await asyncio.sleep(0.001)
+
+
+def live_token() -> str:
+    """Sign with the development key, for a broker that runs in real time."""
+    expires_at = datetime.now(UTC) + timedelta(hours=1)
+    return make_sas("http://localhost/", DEFAULT_RULE_NAME, DEVELOPMENT_KEY, expires_at)

@@ -10,6 +10,8 @@ from typing import cast
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bendybus.doors.door import Door
 from bendybus.http import connection as connection_module
@@ -340,6 +342,49 @@ async def test_large_bodies_under_way_are_counted_together() -> None:
         await until(lambda: server._guard._body_bytes_left == 1000)
         whole = begun.replace(b"Host", b"Connection: close\r\nHost") + b"x" * 900
         assert (await talk(server.port, whole)).endswith(b"x" * 900)
+
+
+# A request as clients make it, its parts, and what attackers put between them.
+PIECES = st.sampled_from(
+    [
+        *(GET, LAST, SMUGGLING),
+        *(b"POST / HTTP/1.1\r\n", b"Host: x\r\n", b"Content-Length: 5\r\n", b"\r\n", b"hello"),
+        *(b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"\n", b"\r"),
+        *(b" folded\r\n", b"Content-Length: 0\r\n", b"\x00", b"Expect: 100-continue\r\n"),
+    ]
+) | st.binary(max_size=20)
+
+
+async def check_bytes(pieces: list[bytes]) -> None:
+    """Whatever comes, in whatever pieces, is answered or ended, and others are served."""
+    async with serving() as (server, door):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0)
+        with contextlib.suppress(ConnectionError):
+            writer.write_eof()
+            said = await asyncio.wait_for(reader.read(), timeout=20)
+            assert said == b"" or said.startswith(b"HTTP/1.1 ")
+            # No more answers than there were requests, and none to a request within another.
+            assert said.count(b"\r\nDate: ") <= sum(piece.count(b"HTTP/1.") for piece in pieces) + 1
+        writer.close()
+        assert "/smuggled" not in door.asked
+        assert (await talk(server.port, LAST)).endswith(b"/last")
+
+
+@settings(max_examples=40, deadline=None)
+@given(pieces=st.lists(PIECES, max_size=12))
+async def test_any_bytes_in_any_pieces_are_answered_or_ended(pieces: list[bytes]) -> None:
+    await check_bytes(pieces)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+@settings(max_examples=20_000, deadline=None)
+@given(pieces=st.lists(PIECES, max_size=20))
+async def test_any_bytes_are_answered_or_ended_at_length(pieces: list[bytes]) -> None:
+    await check_bytes(pieces)
 
 
 async def test_a_connection_can_be_handed_to_another_protocol() -> None:
