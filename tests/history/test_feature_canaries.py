@@ -16,7 +16,7 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import Transaction
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Answer
-from bendybus.store.sqlite import transfers
+from bendybus.store.sqlite import session_locks, transfers
 from bendybus.store.sqlite.store import SqliteStore
 from tests.history.faults import Fault, Patch, expect_found, replace_sql
 from tests.history.test_forwarding_history import (
@@ -138,7 +138,7 @@ SESSIONS: Final[dict[str, Fault]] = {
         ConventionalSessionHistory,
     ),
     "messages outlive their session's lock": Fault(
-        partial(replace_sql, "find_guarded", "AND s.nonce = ?3 AND s.locked_until > ?4", ""),
+        partial(replace_sql, "find_in_hand", "s.locked_until > ?4", "1"),
         ConventionalSessionHistory,
     ),
     "a session is not renewed": Fault(
@@ -160,6 +160,34 @@ SESSIONS: Final[dict[str, Fault]] = {
     ),
     "whoever was served last is next": Fault(
         partial(replace_sql, "end_sessions", "waiting_since = ?2", "waiting_since = 0 * ?2"),
+        ConventionalSessionHistory,
+    ),
+    "one more than was given out counts as given out": Fault(
+        partial(replace_sql, "note_delivered", "VALUES (?1, ?2)", "VALUES (?1, ?2 + 1)"),
+        ConventionalSessionHistory,
+    ),
+    "what was given out is given out again": Fault(
+        partial(replace_sql, "note_delivered", "SET until = ?2", "SET until = until + 0 * ?2"),
+        ConventionalSessionHistory,
+    ),
+    "what came back to a session waits for the next holder": Fault(
+        partial(replace_sql, "note_returned", "?3, NULL)", "NULL, NULL)"),
+        PartitionedSessionHistory,
+    ),
+    "what was given out a second time is still free": Fault(
+        lambda patch: patch.setattr(session_locks, "mark_of", lambda _: None),
+        ConventionalSessionHistory,
+    ),
+    "the end of a session's lock is not counted": Fault(
+        partial(replace_sql, "due", "m.id <= d.until", "0"),
+        ConventionalSessionHistory,
+    ),
+    "a lapsed session is free before its messages": Fault(
+        partial(replace_sql, "find_lapsed_sessions", "m.id <= d.until", "0"),
+        PartitionedSessionHistory,
+    ),
+    "what is in hand expires": Fault(
+        partial(replace_sql, "find_free_of_sessions", "d.until >= message.id", "0"),
         ConventionalSessionHistory,
     ),
     "released messages stay locked": Fault(

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +164,15 @@ def counted_steps(database: Database) -> Iterator[Counter[str]]:
         name = names.get(event["sql"].strip(), event["sql"])
         steps[name] += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
 
+    execute = database.execute
+    # A statement that is kept for the next time counts on where it was.
+    vars(database)["execute"] = partial(execute, can_cache=False)
     database.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
     try:
         yield steps
     finally:
         database.connection.trace_v2(0, None)
+        vars(database)["execute"] = execute
 
 
 def steps_of_all_calls(database: Database) -> Counter[str]:

@@ -11,6 +11,7 @@ from bendybus.model.message import Message
 from bendybus.model.operations import (
     Append,
     EndLapsedSessions,
+    Guard,
     Operation,
     ReleaseSession,
     Remove,
@@ -81,10 +82,14 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
     return steps
 
 
-def check_same(few: Counter[str], many: Counter[str]) -> None:
-    assert few.keys() == many.keys()
+def check_no_slower(few: Counter[str], many: Counter[str]) -> None:
     slower = {name: (few[name], many[name]) for name in few if many[name] > few[name] * 1.1 + 20}
     assert slower == {}
+
+
+def check_same(few: Counter[str], many: Counter[str]) -> None:
+    assert few.keys() == many.keys()
+    check_no_slower(few, many)
     acquires = {"find_free_plain_in_session", "find_free_in_session"}
     assert {"find_waiting_sessions", "end_sessions", *acquires} <= set(few)
 
@@ -95,6 +100,8 @@ def check_same(few: Counter[str], many: Counter[str]) -> None:
 )
 def test_calls_take_the_same_steps_among_many_sessions(database: Database, many: int) -> None:
     fill(database, range(FEW))
+    # The first time, nothing has ever been thrown away.
+    steps_of_all_calls(database)
     few_steps = steps_of_all_calls(database)
     fill(database, range(FEW, many))
     check_same(few_steps, steps_of_all_calls(database))
@@ -103,6 +110,7 @@ def test_calls_take_the_same_steps_among_many_sessions(database: Database, many:
 def test_calls_take_the_same_steps_in_a_session_of_many_messages(database: Database) -> None:
     fill(database, range(FEW))
     fill(database, range(FEW), "s000000")
+    steps_of_all_calls(database)
     few_steps = steps_of_all_calls(database)
     fill(database, range(20 * FEW), "s000000")
     check_same(few_steps, steps_of_all_calls(database))
@@ -124,5 +132,39 @@ def test_a_session_that_holds_much_is_asked_for_more_in_the_same_steps(
     few_steps = steps()
     wish = Acquire(SESSIONS, 20 * FEW, ROOMY, UNTIL, 1, "s000000")
     assert len(reading.acquire(database, wish, NOON)) == 20 * FEW
-    many_steps = steps()
-    assert many_steps["find_free_in_session"] <= few_steps["find_free_in_session"] * 1.1 + 20
+    check_no_slower(few_steps, steps())
+    assert "find_free_plain_in_session" in few_steps
+
+
+def test_what_a_lapsed_session_held_is_freed_in_the_same_steps_turn_by_turn(
+    database: Database,
+) -> None:
+    fill(database, range(20 * FEW), "s000000")
+    sessions.accept(database, AcceptSession(SESSIONS, "s000000", UNTIL, 1), NOON)
+    wish = Acquire(SESSIONS, 20 * FEW, ROOMY, UNTIL, 1, "s000000")
+    assert len(reading.acquire(database, wish, NOON)) == 20 * FEW
+
+    def turn() -> Counter[str]:
+        with counted_steps(database) as counted:
+            locks = [due.lock for due in reading.due(database, UNTIL, FEW)]
+            assert len(locks) == FEW
+            unlock = Unlock(SESSIONS, locks, is_counted=True, guard=Guard.LAPSED)
+            assert applying.make(database, unlock, UNTIL) == []
+            applying.make(database, EndLapsedSessions(10), UNTIL)
+        return counted
+
+    first, *_, last = [turn() for _ in range(19)]
+    assert {"due", "note_freed", "find_lapsed_sessions"} <= set(first)
+    check_no_slower(first, last)
+
+
+def test_nothing_is_left_of_locks_that_ended(database: Database) -> None:
+    fill(database, range(4), "s000000")
+    for nonce, session_id in enumerate(("s000000", "new", "s000000"), 1):
+        sessions.accept(database, AcceptSession(SESSIONS, session_id, UNTIL, nonce), NOON)
+        wish = Acquire(SESSIONS, nonce, ROOMY, UNTIL, nonce, session_id)
+        reading.acquire(database, wish, NOON)
+        release = ReleaseSession(SESSIONS, session_id, nonce)
+        assert applying.make(database, release, NOON) == (1 if session_id == "new" else 1 + nonce)
+    assert database.execute("SELECT * FROM delivered").fetchall() == []
+    assert database.execute("SELECT * FROM session WHERE nonce IS NOT NULL").fetchall() == []

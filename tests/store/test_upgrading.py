@@ -9,7 +9,7 @@ import pytest
 from bendybus.model.ids import QueueNumber
 from bendybus.model.message import Lock
 from bendybus.model.operations import Guard, Remove, SetAside
-from bendybus.store.port import Tally
+from bendybus.store.port import Acquire, Tally
 from bendybus.store.sqlite.database import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -19,14 +19,25 @@ from bendybus.store.sqlite.database import (
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.store_contract.deferring import had_back
 from bendybus.testing.store_contract.scheduling import later, schedule
+from bendybus.testing.store_contract.sessions import (
+    LEDGERS,
+    SESSIONS,
+    UNTIL,
+    accept,
+    post,
+    take,
+)
 from bendybus.testing.store_contract.subject import (
     DEAD,
     EVENTS,
     MAIN,
     NOON,
     ORDERS,
+    ROOMY,
+    contents,
     contents_of,
     lock,
+    locks,
     send,
 )
 
@@ -34,6 +45,8 @@ VERSION_2 = Path(__file__).with_name("schema_2.sql").read_text(encoding="utf-8")
 KEPT_IN_2 = {
     "entity": "number, name, kind, topic, version, properties, declared_rules, places, is_removed",
     "queue": "number, entity, fragment, sub_queue, next_counter, message_count, message_bytes",
+    "message": "id, queue, state, delivery_count, enqueued_at, expires_at, locked_until, nonce,"
+    " body, size, session_id, partition_key, marks",
 }
 
 
@@ -98,6 +111,24 @@ async def test_an_earlier_file_keeps_entities_messages_and_numbers(path: Path) -
     assert (await store.tallies([MAIN]))[MAIN][:3] == (2, 0, 0)
     assert await send(store, b"new") == [5]
     assert await store.prepared() == []
+    await store.close()
+
+
+async def test_messages_of_an_earlier_file_are_received_by_session(tmp_path: Path) -> None:
+    store = SqliteStore(0, tmp_path / "store.db")
+    await store.start()
+    await store.put_entities([LEDGERS])
+    await post(store, "a", b"1", b"2")
+    await store.close()
+    as_version_2(store.path)
+
+    store = SqliteStore(0, store.path)
+    await store.start()
+    assert await store.acquire(Acquire(SESSIONS, 9, ROOMY, UNTIL, 1), now=NOON) == []
+    assert await accept(store, nonce=2) == "a"
+    held = await take(store, "a", nonce=2)
+    assert contents(held) == [b"1", b"2"]
+    assert await store.apply([Remove(SESSIONS, locks(held))], now=NOON) == [[]]
     await store.close()
 
 

@@ -312,18 +312,37 @@ class ClientConnection(asyncio.Protocol):
     def _detach(self, event: DetachReceived) -> None:
         handler = self._links.get(event.link)
         if isinstance(handler, OutgoingLink) and handler.session is not None:
-            del self._links[event.link]
-            self._release(event.link)
-            self.outlet.spawn(self._end_session_link(handler, event))
+            self._forget_link(event.link)
+            self._end_session_link(event.link, handler, closed=event.closed)
         else:
             self._drop_link(event.link)
             event.link.detach(closed=event.closed)
 
-    async def _end_session_link(self, handler: OutgoingLink, event: DetachReceived) -> None:
-        """Answer when the session is free: the client may ask for it again at once."""
-        await handler.close()
-        event.link.detach(closed=event.closed)
-        self.outlet.flush_soon()
+    def _end_session_link(
+        self,
+        link: AmqpLink,
+        handler: OutgoingLink,
+        error: AmqpError | None = None,
+        *,
+        closed: bool = True,
+    ) -> None:
+        """Detach when the session is free, and all that the client has said of it is answered.
+
+        It may ask for the session again at once; and of what it has said it would hear nothing
+        more.
+        """
+
+        async def end() -> None:
+            await handler.close()
+            # What came since then. Whatever comes now is for a link that is not there.
+            await handler.settled()
+            self._forget_link(link)
+            link.detach(error, closed=closed)
+            self.outlet.flush_soon()
+
+        if not handler.is_ending:
+            handler.is_ending = True
+            self.outlet.spawn(end())
 
     def _look_again(self, handler: LinkHandler | None) -> None:
         if isinstance(handler, OutgoingLink):
@@ -341,14 +360,18 @@ class ClientConnection(asyncio.Protocol):
             self._drop_link(link)
 
     def _drop_link(self, link: AmqpLink) -> None:
-        handler = self._links.pop(link, None)
-        self._release(link)
+        handler = self._forget_link(link)
         if isinstance(handler, OutgoingLink):
             self.outlet.spawn(handler.close())
         elif isinstance(handler, CoordinatorLink):
             handler.close()
         elif isinstance(handler, PendingSession):
             handler.cancel()
+
+    def _forget_link(self, link: AmqpLink) -> LinkHandler | None:
+        """Let a link go, and use its entities no longer."""
+        self._release(link)
+        return self._links.pop(link, None)
 
     def _release(self, link: AmqpLink) -> None:
         """Use the entities of a link no longer."""
@@ -383,10 +406,10 @@ class ClientConnection(asyncio.Protocol):
     def _detach_lapsed_sessions(self, now: Instant) -> None:
         """Detach links whose session is no longer theirs."""
         for link, handler in list(self._links.items()):
-            session = handler.session if isinstance(handler, OutgoingLink) else None
-            if session is not None and session.has_ended(now):
-                self._drop_link(link)
-                link.detach(amqp_error(SessionLockLost.ended(), now))
+            if not isinstance(handler, OutgoingLink) or handler.session is None:
+                continue
+            if handler.session.has_ended(now):
+                self._end_session_link(link, handler, amqp_error(SessionLockLost.ended(), now))
 
     def _flush(self) -> None:
         self.outlet.flush()

@@ -182,7 +182,8 @@ class Tally(NamedTuple):
     active: int
     scheduled: int
     deferred: int
-    # When the oldest one came that could be received now; None if there is none.
+    # When the oldest one came that could be received now; None if there is none. Where messages are
+    # received by session, only the oldest hundred are looked at.
     oldest_at: Instant | None
     # Counted on the main one for all four.
     bytes: int

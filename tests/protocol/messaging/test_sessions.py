@@ -267,6 +267,34 @@ async def test_when_its_lock_ends_the_link_is_detached_and_the_session_goes_on(
     assert (see(second.payload).body, see(second.payload).delivery_count) == (b"1", 1)
 
 
+@pytest.mark.spec("R3.3")
+@QUEUES
+async def test_what_was_said_of_a_lost_session_is_answered_before_its_link_is_detached(
+    served: Served, queue: str
+) -> None:
+    client = await served.client()
+    await post(client, queue, "s", b"1", b"2")
+    link = await client.attach(asking(queue, "s"))
+    first, second = await take(link, 2)
+    served.clock.advance(LOCK_SECONDS)
+
+    async with stalled(*served.broker.stores):
+        link.settle(first, Accepted())
+        # Answered, so what was said before has been read.
+        await client.sender("orders", handle=7)
+        for connection in served.listener.connections:
+            connection.tick(served.clock.now())
+        # Said while the broker is about to detach.
+        link.settle(second, Accepted())
+        await client.sender("orders", handle=8)
+        assert client.unheard(Detach) == []
+
+    condition, _ = await ended(link)
+    assert condition == "com.microsoft:session-lock-lost"
+    answers = [each.state for each in client.outcomes_heard() if not each.role]
+    assert [type(each) for each in answers] == [Rejected, Rejected]
+
+
 @QUEUES
 async def test_messages_of_a_session_are_received_and_deleted(served: Served, queue: str) -> None:
     client = await served.client()

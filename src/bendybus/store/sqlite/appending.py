@@ -20,7 +20,7 @@ from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.counting import count_in
 from bendybus.store.sqlite.database import Database, rows_of_queue
-from bendybus.store.sqlite.session_locks import note_arrivals
+from bendybus.store.sqlite.session_locks import note_arrivals, note_late_arrivals
 from bendybus.store.sqlite.thinning import new_indexes
 
 # The place of that among the fields of a message.
@@ -52,6 +52,8 @@ def append(database: Database, operation: Append, now: Instant) -> int:
     if messages:
         _insert(database, operation, messages, first, now)
         note_arrivals(database, queue, first, len(messages), now)
+        if operation.numbered_from is not None:
+            note_late_arrivals(database, queue, first, len(messages))
     return first - offset
 
 
@@ -66,7 +68,9 @@ def _insert(
     database.run("append_bodies", (first, bodies))
     if has_fields:
         fields = [_fields(message, now) for message in messages]
-        database.run("append_messages_with_fields", (first, queue, now, json.dumps(fields)))
+        by_session = database.by_session(queue)
+        bindings = (first, queue, now, json.dumps(fields), by_session)
+        database.run("append_messages_with_fields", bindings)
         scheduled = sum([each[_DELAYED_UNTIL] is not None for each in fields])
         if scheduled:
             count_in(database, queue, scheduled=scheduled)

@@ -131,6 +131,7 @@ def _remove_some(database: Database, queue: int, count_max: int) -> bool:
     has_sessions = database.row("has_sessions", (queue,))
     assert has_sessions is not None, "a row of one value, always"
     if has_sessions[0]:
+        database.run("remove_deliveries", (queue, count_max))
         database.run("remove_sessions", (queue, count_max))
         return True
     oldest = ForgetSeen(QueueNumber(queue), Instant(2**62))

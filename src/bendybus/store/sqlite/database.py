@@ -91,6 +91,10 @@ class Database:
             queue for (queue,) in self.rows("queues_with_runs", (COUNTER_BITS_HERE,))
         }
         self.run("end_holds", (UNTIL_REOPENED,))
+        # What was thrown away and is still to be deleted: how many contents, how many bytes.
+        [(lists,)] = self.rows("litter_left")
+        self.litter_bodies: int = lists
+        self.litter_bytes = 0
         # What duplicate detection knows.
         self.seen = SeenIndex()
         self.seen.load(connection)
@@ -161,6 +165,10 @@ class Database:
             del self._mains[queue]
             del self._offsets[queue]
             self.session_queues.discard(queue)
+
+    def by_session(self, queue: int) -> int | None:
+        """Return 1 if messages of a queue are received by session."""
+        return 1 if queue in self.session_queues else None
 
     @property
     def fragments_held(self) -> int:

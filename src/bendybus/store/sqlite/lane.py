@@ -33,6 +33,7 @@ from bendybus.model.errors import (
     StoreUnavailable,
 )
 from bendybus.model.store_status import StoreState
+from bendybus.store.sqlite import litter
 from bendybus.store.sqlite.database import REQUEST_ERRORS, Database
 
 JOBS_TOGETHER_MAX: Final = 256
@@ -152,7 +153,7 @@ class Lane:
             control = self._gather(first, jobs)
             if jobs:
                 self._deliver(self._commit(jobs))
-                self._write_back()
+                self._tidy_up()
             if control is not None:
                 control.action()
                 self._deliver([(control.future, None, None)])
@@ -200,13 +201,18 @@ class Lane:
         self.fragments_held = database.fragments_held
         return outcomes
 
-    def _write_back(self) -> None:
-        """Write a long log back, after the callers of the commit have their answer."""
+    def _tidy_up(self) -> None:
+        """Delete litter and write a long log back, after the callers have their answer."""
         database = self._database
-        if database is None or not database.is_log_long:
+        if database is None:
             return
         try:
-            database.write_back()
+            if litter.is_much(database):
+                database.begin(is_synced=False)
+                litter.collect(database)
+                database.execute("COMMIT")
+            if database.is_log_long:
+                database.write_back()
         except apsw.BusyError:
             return  # Another program does it just now.
         except apsw.Error as error:

@@ -19,17 +19,18 @@ from bendybus.model.message import MessageState, StoredMessage
 from bendybus.store.checksum import CHECKSUM_SIZE, RESIDUE, encoded_fields
 from bendybus.store.port import Acquire
 from bendybus.store.sqlite.database import Database, ids_array
+from bendybus.store.sqlite.session_locks import give_out
 
 # A tuple's own constructor, past the one that a named tuple wraps around it.
 _make_message: Final = partial(tuple.__new__, StoredMessage)
 
 
 def acquire_plain(
-    database: Database, request: Acquire, lock_end: int, now: Instant
+    database: Database, request: Acquire, delivered_until: int, now: Instant
 ) -> list[StoredMessage] | None:
     """Lock the oldest free messages if all of them are plain; None if not, and nothing is done.
 
-    `lock_end` is written as the end of their lock; that of the session is in the request.
+    `delivered_until` is the row up to which those of the session were given out, if there is one.
     """
     offset = database.offset(request.queue)
     session_id, fields = request.session_id, b""
@@ -37,7 +38,8 @@ def acquire_plain(
     if session_id is None:
         found = database.row("find_free_plain", bindings)
     else:
-        found = database.row("find_free_plain_in_session", (*bindings, session_id))
+        bindings_there = (*bindings, session_id, request.nonce, delivered_until)
+        found = database.row("find_free_plain_in_session", bindings_there)
         fields = encoded_fields(session_id, None)
     assert found is not None, "an aggregate always has one row"
     ids_text, enqueued_text, counts_text, bodies_text, size, field_count = found
@@ -52,7 +54,10 @@ def acquire_plain(
     if contents is None:
         return None
     locked_until, nonce = request.locked_until, request.nonce
-    database.run("lock_messages", (ids_array(ids), lock_end, nonce))
+    if session_id is None:
+        database.run("lock_messages", (ids_array(ids), locked_until, nonce))
+    else:
+        give_out(database, ids, delivered_until, nonce)
     columns = zip(
         [row_id - offset for row_id in ids],
         enqueued,

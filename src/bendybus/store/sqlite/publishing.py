@@ -153,12 +153,12 @@ def _give(
             )
             for at, expires_at in zip(taker.indexes, taker.expiries, strict=True)
         ]
-        places = [(queue, next(starts)) for queue in queues]
+        places = [(queue, next(starts), database.by_session(queue)) for queue in queues]
         if len(places) == 1:
             alone.append((places[0][1], given))
             continue
         database.run("give", (now, json.dumps(places), json.dumps(given)))
-        for queue, start in places:
+        for queue, start, _ in places:
             note_arrivals(database, queue, start, len(given), now)
     _give_each(database, alone, now)
     if runs:
@@ -231,8 +231,10 @@ def _give_each(database: Database, runs: Sequence[tuple[int, list[_Fields]]], no
     if not runs:
         return
     rows = [
-        (row, row >> COUNTER_BITS_HERE, *fields)
+        (row, queue, by_session, *fields)
         for start, given in runs
+        for queue in (start >> COUNTER_BITS_HERE,)
+        for by_session in (database.by_session(queue),)
         for row, fields in enumerate(given, start)
     ]
     database.run("give_each", (now, json.dumps(rows)))

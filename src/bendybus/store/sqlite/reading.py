@@ -36,6 +36,7 @@ from bendybus.store.sqlite.damage import (
     set_aside,
 )
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.litter import collect
 from bendybus.store.sqlite.plain_acquire import acquire_plain
 from bendybus.store.sqlite.runs import (
     unfold_around,
@@ -43,11 +44,11 @@ from bendybus.store.sqlite.runs import (
     unfold_from,
     unfold_oldest,
 )
-from bendybus.store.sqlite.session_locks import end_of_lock
+from bendybus.store.sqlite.session_locks import delivered_until, give_out, lock_in_hand, mark_of
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
 # Of what kind what is due is, in the order of the statement's columns.
-_DUE_GUARDS: Final = (Guard.LAPSED, Guard.LAPSED, Guard.FREE, Guard.DUE)
+_DUE_GUARDS: Final = (Guard.LAPSED, Guard.LAPSED, Guard.LAPSED, Guard.FREE, Guard.DUE)
 
 
 def acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
@@ -96,9 +97,10 @@ def find_locked(
         return []
     ids = database.message_ids(queue, [lock.sequence for lock in locks])
     nonces = dict(zip(ids, [lock.nonce for lock in locks], strict=True))
+    name = "find_locked_in_sessions" if queue in database.session_queues else "find_locked"
 
     def read() -> list[StoredMessage]:
-        found = _rows(database, "find_locked", (ids_array(ids), now))
+        found = _rows(database, name, (ids_array(ids), now))
         return _stored(database, queue, [row for row in found if nonces[row[ID]] == row[NONCE]])
 
     return despite_damage(database, rows_of_queue(queue), read)
@@ -108,7 +110,10 @@ def acquire_deferred(
     database: Database, request: AcquireDeferred, now: Instant
 ) -> list[StoredMessage]:
     """Lock deferred messages by their sequence numbers."""
-    lock_end = end_of_lock(database, request, now)
+    lock_end: int = request.locked_until
+    if request.session_id is not None:
+        delivered_until(database, request, now)
+        lock_end = mark_of(request.nonce)
     if not request.sequences:
         return []
     ids = ids_array(database.message_ids(request.queue, request.sequences))
@@ -141,6 +146,7 @@ def find(database: Database, queue: QueueNumber, sequences: Sequence[int]) -> li
 def due(database: Database, now: Instant, count_max: int) -> list[Due]:
     """Return messages whose lock, time to live or delay has ended, the longest due first."""
     unfold_expired(database, now)
+    collect(database)
     return despite_damage(database, _EVERY_ROW, lambda: _due(database, now, count_max))
 
 
@@ -176,15 +182,17 @@ def extent(database: Database, queue: QueueNumber) -> QueueExtent:
 
 
 def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
-    lock_end = end_of_lock(database, request, now)
-    plain = acquire_plain(database, request, lock_end, now)
+    session_id, until = request.session_id, 0
+    if session_id is not None:
+        until = delivered_until(database, request, now)
+    plain = acquire_plain(database, request, until, now)
     if plain is not None:
         return plain
     find = "find_free"
     bindings: tuple[object, ...] = (request.queue, now, request.count_max)
-    if request.session_id is not None:
+    if session_id is not None:
         find = "find_free_in_session"
-        bindings = (*bindings, request.session_id)
+        bindings = (*bindings, session_id, request.nonce, until)
     offset = database.offset(request.queue)
     rows: list[Row] = []
     contents: list[bytes] = []
@@ -195,8 +203,13 @@ def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredM
             return []
         contents = checked_contents(database, rows)
     locked_until, nonce = request.locked_until, request.nonce
-    ids = ids_array([row[ID] for row in rows])
-    database.run("lock_messages", (ids, lock_end, nonce))
+    ids = [row[ID] for row in rows]
+    if session_id is None:
+        database.run("lock_messages", (ids_array(ids), locked_until, nonce))
+    else:
+        expired = database.row("expired_before", (request.queue, now, session_id, until, ids[-1]))
+        assert expired is not None, "a row of one value, always"
+        give_out(database, ids, until, nonce, is_in_order=not expired[0])
     return [
         StoredMessage(
             row[ID] - offset,
@@ -224,12 +237,17 @@ def _due(database: Database, now: Instant, count_max: int) -> list[Due]:
         for column, guard in zip(columns, _DUE_GUARDS, strict=True)
         for row in json.loads(column)
     ]
+    in_hand = [row for row in rows if row[-1] is Guard.FREE and row[2] is not None]
+    if in_hand:
+        # They are not due, and must not be found again and again.
+        lock_in_hand(database, [(row[1], row[2]) for row in in_hand])
+        rows = [row for row in rows if row[-1] is not Guard.FREE or row[2] is None]
     rows.sort(key=itemgetter(0))
     found: list[Due] = []
     damaged: list[int] = []
     for _, row_id, nonce, delivery_count, marks_text, guard in rows[:count_max]:
         queue = QueueNumber(row_id >> COUNTER_BITS_HERE)
-        lock = Lock(row_id - database.offset(queue), nonce, delivery_count)
+        lock = Lock(row_id - database.offset(queue), nonce or 0, delivery_count)
         try:
             marks = None if marks_text is None else marks_from_text(marks_text)
             found.append(Due(queue, lock, guard, marks))

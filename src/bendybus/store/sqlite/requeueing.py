@@ -44,11 +44,12 @@ def _move(database: Database, operation: Requeue, passed: set[int], now: Instant
     reserved = database.row("reserve_places", (there, len(chosen)))
     assert reserved is not None, "its offset is known, so the queue is here"
     first = rows_of_queue(there)[0] + reserved[0]
+    by_session = database.by_session(there)
     if _are_plain(list(chosen.values())):
-        database.run("requeue_plain_messages", (first, there, ids))
+        database.run("requeue_plain_messages", (first, there, ids, by_session))
     else:
         fields = json.dumps([(row, *_fields(message)) for row, message in chosen.items()])
-        database.run("requeue_messages", (first, there, fields))
+        database.run("requeue_messages", (first, there, fields, by_session))
     database.run("remove_messages", (ids,))
     database.run("count_down", (here, len(chosen)))
     note_arrivals(database, there, first, len(chosen), now)

@@ -74,7 +74,9 @@ CREATE TABLE message (
     size           INTEGER NOT NULL,
     session_id     TEXT,
     partition_key  TEXT,
-    marks          TEXT
+    marks          TEXT,
+    -- 1 if only who holds its session may receive it. Not so in a dead-letter queue.
+    by_session     INTEGER
 );
 
 -- The rows of `message` are short and change; bodies are long and never do. Apart, a lock dirties
@@ -103,10 +105,9 @@ CREATE TABLE run (
     is_damaged  INTEGER NOT NULL DEFAULT 0
 );
 
--- Sessions that have or had messages, have a state, or are locked. A message locked within a
--- session has the session's nonce and, as its `locked_until`, a time that never comes, made of the
--- nonce: how long it is held is written here alone, so renewing a session changes one row, and what
--- it holds is found by `message_locked`.
+-- Sessions that have or had messages, have a state, or are locked. How long a message is held that
+-- was received within one is written here alone: renewing a session changes one row. Which messages
+-- those are, say `delivered` and `message`: see queries/sessions.sql.
 CREATE TABLE session (
     queue         INTEGER NOT NULL,
     session_id    TEXT NOT NULL,
@@ -120,6 +121,21 @@ CREATE TABLE session (
     state_set_at  INTEGER,
     PRIMARY KEY (queue, session_id)
 ) WITHOUT ROWID;
+
+-- Up to which message those of a locked session were given out, by the session's nonce. Apart from
+-- `session`, whose rows may have a long state that every change would write again.
+CREATE TABLE delivered (
+    nonce       INTEGER PRIMARY KEY,
+    until       INTEGER NOT NULL,
+    -- Of a session whose lock has ended: up to which of them none is in hand any more.
+    freed_until INTEGER NOT NULL DEFAULT 0
+);
+
+-- Lists of bodies that nobody holds any more: their ids one after the other, and a checksum.
+CREATE TABLE litter (
+    id     INTEGER PRIMARY KEY,
+    bodies BLOB NOT NULL
+);
 
 -- Ids seen by duplicate detection, as they were added: one row per commit, with the digests one
 -- after the other. What is looked up is in memory, made of this when the store opens.
@@ -138,18 +154,24 @@ CREATE TABLE transfer (
     PRIMARY KEY (source, sequence)
 ) WITHOUT ROWID;
 
-CREATE INDEX message_free ON message (queue) WHERE state = 0 AND locked_until IS NULL;
+CREATE INDEX message_free ON message (queue)
+    WHERE state = 0 AND locked_until IS NULL AND by_session IS NULL;
 CREATE INDEX message_locked ON message (locked_until) WHERE locked_until IS NOT NULL;
 CREATE INDEX message_expiring ON message (expires_at)
     WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0;
 -- A scheduled message counts as enqueued at the time that it is scheduled for.
 CREATE INDEX message_scheduled ON message (enqueued_at) WHERE state = 2;
-CREATE INDEX message_session ON message (queue, session_id) WHERE session_id IS NOT NULL;
+-- Of a session, what looks free, and the others. Two, so that a message is in one of them.
 CREATE INDEX message_session_free ON message (queue, session_id)
     WHERE session_id IS NOT NULL AND state = 0 AND locked_until IS NULL;
+CREATE INDEX message_session_rest ON message (queue, session_id)
+    WHERE session_id IS NOT NULL AND (state <> 0 OR locked_until IS NOT NULL);
+CREATE INDEX message_returned ON message (nonce)
+    WHERE nonce IS NOT NULL AND state = 0 AND locked_until IS NULL;
 CREATE INDEX session_waiting ON session (queue, waiting_since)
     WHERE is_ready = 1 AND nonce IS NULL;
 CREATE INDEX session_locked ON session (locked_until) WHERE locked_until IS NOT NULL;
+CREATE UNIQUE INDEX session_held ON session (nonce) WHERE nonce IS NOT NULL;
 CREATE INDEX session_changed ON session (queue, state_set_at) WHERE state_set_at IS NOT NULL;
 CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND is_damaged = 0;
 CREATE INDEX seen_age ON seen (queue, seen_at);

@@ -87,12 +87,15 @@ def release(database: Database, operation: ReleaseSession, now: Instant) -> int:
     """End a session's lock. One that has ended by itself is left to the sweep, which counts."""
     queue, session_id, nonce = operation.queue, operation.session_id, operation.nonce
     database.offset(queue)
-    if database.row("find_held_session", (queue, session_id, nonce, now)) is None:
+    mark = mark_of(nonce)
+    held = database.row("count_held", (queue, session_id, nonce, mark, now))
+    if held is None:
         return 0
-    database.run("free_messages_of_session", (mark_of(nonce), nonce))
-    freed = database.connection.changes()
+    locked, in_hand = held
+    if locked:
+        database.run("free_messages_of_session", (mark, nonce))
     _end(database, json.dumps([(queue, session_id)]), now)
-    return 1 + freed
+    return 1 + int(locked) + int(in_hand)
 
 
 def end_lapsed(database: Database, operation: EndLapsedSessions, now: Instant) -> int:
@@ -107,6 +110,7 @@ def end_lapsed(database: Database, operation: EndLapsedSessions, now: Instant) -
 
 def _end(database: Database, keys: str, now: Instant) -> None:
     """Make sessions free: at the end of the row if they have messages, gone if they are empty."""
+    database.run("forget_deliveries", (keys,))
     database.run("end_sessions", (keys, now))
     database.run("forget_ended_sessions", (keys,))
 

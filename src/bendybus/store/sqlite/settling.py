@@ -6,6 +6,7 @@ of each.
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from bendybus.model.ids import Instant
 from bendybus.model.message import Lock
@@ -21,7 +22,17 @@ from bendybus.model.operations import (
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.counting import count_in, count_out
 from bendybus.store.sqlite.database import Database, ids_array, rows_of_queue
+from bendybus.store.sqlite.litter import throw_away
+from bendybus.store.sqlite.session_locks import take_back
 from bendybus.store.sqlite.shared_bodies import release
+
+# How messages that are received by session are found to pass their guard.
+_IN_SESSIONS: Final = {
+    Guard.HELD: "find_in_hand",
+    Guard.LAPSED: "find_in_hand",
+    Guard.FREE: "find_free_of_sessions",
+    Guard.UNTOUCHED: "find_free_of_sessions",
+}
 
 
 def remove(database: Database, operation: Remove, now: Instant) -> list[int]:
@@ -40,13 +51,14 @@ def delete(database: Database, queue: int, found: "Found") -> None:
     if found.aside:
         count_out(database, queue, found.ids)
     ids = ids_array(found.ids)
+    bodies, size = found.ids, found.size
     if found.bodies:
-        unheld, size = release(database, found.ids, found.bodies)
-        bodies = ids_array(unheld) if unheld else None
-    else:
-        bodies, size = ids, found.size
-    if bodies is not None:
-        database.run("remove_bodies", (bodies,))
+        bodies, size = release(database, found.ids, found.bodies)
+    if bodies:
+        if queue in database.session_queues:
+            throw_away(database, bodies, size)
+        else:
+            database.run("remove_bodies", (ids if bodies is found.ids else ids_array(bodies),))
         database.run("bytes_down", (database.main(queue), size))
     database.run("remove_messages", (ids,))
     database.run("count_down", (queue, len(found.ids)))
@@ -58,9 +70,20 @@ def unlock(database: Database, operation: Unlock, now: Instant) -> list[int]:
     for nonce, sequences in _by_nonce(operation.locks):
         found = find_guarded(database, operation.queue, sequences, nonce, operation.guard, now)
         lost += found.lost
-        if found.ids:
+        if not found.ids:
+            continue
+        if operation.queue in database.session_queues:
+            take_back(database, found.ids, nonce, is_counted=operation.is_counted)
+            _note_freed(database, operation.queue, nonce, operation.guard)
+        else:
             database.run("unlock_messages", (ids_array(found.ids), int(operation.is_counted)))
     return lost
+
+
+def _note_freed(database: Database, queue: int, nonce: int, guard: Guard) -> None:
+    """Let the next turn that frees what a lapsed session held begin where this one ended."""
+    if guard is Guard.LAPSED and queue in database.session_queues:
+        database.run("note_freed", (nonce,))
 
 
 def set_aside(database: Database, operation: SetAside, now: Instant) -> list[int]:
@@ -78,12 +101,12 @@ def set_aside(database: Database, operation: SetAside, now: Instant) -> list[int
 
 
 def renew(database: Database, operation: Renew, now: Instant) -> list[int]:
-    """Let locks last longer."""
+    """Let locks last longer, but those within a session."""
     lost: list[int] = []
     for nonce, sequences in _by_nonce(operation.locks):
         found = find_guarded(database, operation.queue, sequences, nonce, Guard.HELD, now)
         lost += found.lost
-        if found.ids:
+        if found.ids and operation.queue not in database.session_queues:
             database.run("renew_messages", (ids_array(found.ids), operation.locked_until))
     return lost
 
@@ -119,6 +142,8 @@ def move(database: Database, moves: Sequence[Move], now: Instant) -> list[list[i
             moved.setdefault(row, each)
     if moved:
         _renumber(database, moved, size)
+        for nonce in {each.lock.nonce for each in moved.values()}:
+            _note_freed(database, first.queue, nonce, first.guard)
     return [
         [] if moved.get(row) is each else [each.lock.sequence]
         for row, each in zip(rows, moves, strict=True)
@@ -168,7 +193,10 @@ def find_guarded(
 ) -> Found:
     """Find those of the messages that pass a guard. What the number is, `grouped` says."""
     ids = database.message_ids(queue, sequences)
-    row = database.row("find_guarded", (ids_array(ids), guard.name, number, now))
+    find = "find_guarded"
+    if queue in database.session_queues:
+        find = _IN_SESSIONS.get(guard, find)
+    row = database.row(find, (ids_array(ids), guard.name, number, now))
     assert row is not None
     count, size, found_text, bodies_text, aside = row
     bodies: list[int] = json.loads(bodies_text)

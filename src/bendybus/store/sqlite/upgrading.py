@@ -21,7 +21,13 @@ _FILLED: Final = {
             deferred_count = (SELECT count(*) FROM message
                                WHERE id >= number << 44 AND id < (number + 1) << 44 AND state = 1)
          WHERE message_count > 0
-        """
+        """,
+    4: """
+        UPDATE message SET by_session = 1
+         WHERE session_id IS NOT NULL
+           AND queue IN (SELECT q.number FROM queue q JOIN entity e ON e.number = q.entity
+                          WHERE q.sub_queue = 0 AND e.properties ->> 'requires_session')
+        """,
 }
 
 # Kind, name and text of what a schema has.

@@ -15,6 +15,7 @@ from bendybus.testing.store_contract.damage import DamageContract
 from bendybus.testing.store_contract.deferring import DeferringContract
 from bendybus.testing.store_contract.duplicates import DuplicatesContract
 from bendybus.testing.store_contract.guards import GuardsContract
+from bendybus.testing.store_contract.in_hand import InHandContract
 from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
 from bendybus.testing.store_contract.purging import PurgingContract
@@ -44,6 +45,7 @@ class StoreContract(
     RemovingContract,
     DuplicatesContract,
     GuardsContract,
+    InHandContract,
     MovingContract,
     NumberingContract,
     UnreadContract,

@@ -389,6 +389,12 @@ class SessionsContract(StoreSubject):
         [held] = await take(ledgers, "a")
         [shown] = await ledgers.find(SESSIONS, [held.sequence])
         assert (shown.locked_until, shown.nonce) == (UNTIL, 1)
+        await answer_to(ledgers, Unlock(SESSIONS, [held.lock], is_counted=False))
+        [shown] = await ledgers.find(SESSIONS, [held.sequence])
+        assert (shown.locked_until, shown.nonce) == (None, None)
+        await take(ledgers, "a")
+        [shown] = await ledgers.find(SESSIONS, [held.sequence])
+        assert (shown.locked_until, shown.nonce) == (UNTIL, 1)
 
     @promise(6)
     @pytest.mark.parametrize("session_id", ["", "ä/☃ '\"\\", "\U0001f680" * 64, "a\x00b", "null"])

@@ -54,7 +54,12 @@ SELECT json_group_array(id), json_group_array(body), total(size)
 -- name: remove_sessions
 DELETE FROM session
  WHERE queue = ?1
-   AND session_id IN (SELECT session_id FROM session WHERE queue = ?1 LIMIT ?2);
+   AND session_id IN (SELECT session_id FROM session WHERE queue = ?1
+                       ORDER BY session_id LIMIT ?2);
+
+-- name: remove_deliveries
+DELETE FROM delivered
+ WHERE nonce IN (SELECT nonce FROM session WHERE queue = ?1 ORDER BY session_id LIMIT ?2);
 
 -- name: has_sessions
 SELECT EXISTS (SELECT 1 FROM session WHERE queue = ?1);

@@ -6,9 +6,22 @@ SELECT json_group_array(json_array(
            q.number, max(q.message_count - q.scheduled_count - q.deferred_count, 0),
            q.scheduled_count, q.deferred_count,
            CASE WHEN q.message_count > 0 THEN
-               (SELECT enqueued_at FROM message INDEXED BY message_free
-                 WHERE queue = q.number AND state = 0 AND locked_until IS NULL
-                 ORDER BY id LIMIT 1) END,
+               coalesce(
+                   (SELECT enqueued_at FROM message INDEXED BY message_free
+                     WHERE queue = q.number AND state = 0 AND locked_until IS NULL
+                       AND by_session IS NULL
+                     ORDER BY id LIMIT 1),
+                   -- Of messages that are received by session: among the hundred oldest.
+                   (SELECT enqueued_at
+                      FROM (SELECT * FROM message
+                             WHERE id >= q.number << ?1 AND id < (q.number + 1) << ?1
+                             ORDER BY id LIMIT 100) AS old
+                     WHERE by_session = 1 AND state = 0 AND locked_until IS NULL
+                       AND NOT EXISTS (
+                           SELECT 1 FROM session s CROSS JOIN delivered d ON d.nonce = s.nonce
+                            WHERE s.queue = old.queue AND s.session_id = old.session_id
+                              AND d.until >= old.id AND d.nonce IS NOT old.nonce)
+                     LIMIT 1)) END,
            CASE WHEN q.message_count > 0 THEN
                (SELECT enqueued_at FROM run
                  WHERE first >= q.number << ?1 AND first < (q.number + 1) << ?1 AND is_damaged = 0
@@ -20,7 +33,16 @@ SELECT json_group_array(json_array(
 SELECT json_group_array(json_array(queue, count))
   FROM (SELECT id >> ?1 AS queue, count(*) AS count
           FROM (SELECT id FROM message INDEXED BY message_locked
-                 WHERE locked_until IS NOT NULL LIMIT ?2)
+                 WHERE locked_until IS NOT NULL
+                UNION ALL
+                SELECT m.id
+                  FROM delivered d
+                  CROSS JOIN session s INDEXED BY session_held ON s.nonce = d.nonce
+                  CROSS JOIN message m INDEXED BY message_session_free
+                    ON m.queue = s.queue AND m.session_id = s.session_id
+                   AND m.session_id IS NOT NULL AND m.state = 0 AND m.locked_until IS NULL
+                   AND m.id <= d.until AND m.nonce IS NOT s.nonce
+                 LIMIT ?2)
          GROUP BY 1);
 
 -- name: count_in

@@ -22,9 +22,9 @@ SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value) FROM carray(?
 -- name: append_messages_with_fields
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, body, size,
-        expires_at, session_id, partition_key, marks)
+        expires_at, session_id, partition_key, marks, by_session)
 SELECT ?1 + key, ?2, iif(value ->> 4 IS NULL, 0, 2), 0, coalesce(value ->> 4, ?3), ?1 + key,
-       value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 5
+       value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 5, ?5
   FROM json_each(?4);
 
 -- name: find_free
@@ -32,7 +32,7 @@ SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size))
   FROM (SELECT * FROM message INDEXED BY message_free
-         WHERE queue = ?1 AND state = 0 AND locked_until IS NULL
+         WHERE queue = ?1 AND state = 0 AND locked_until IS NULL AND by_session IS NULL
            AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY id LIMIT ?3);
 
@@ -41,7 +41,7 @@ SELECT json_group_array(id), json_group_array(enqueued_at), json_group_array(del
        json_group_array(body), total(size),
        count(expires_at) + count(session_id) + count(partition_key) + count(marks)
   FROM (SELECT * FROM message INDEXED BY message_free
-         WHERE queue = ?1 AND state = 0 AND locked_until IS NULL
+         WHERE queue = ?1 AND state = 0 AND locked_until IS NULL AND by_session IS NULL
            AND (expires_at IS NULL OR expires_at > ?2)
          ORDER BY id LIMIT ?3);
 
@@ -74,18 +74,7 @@ SELECT count(*), total(size), json_group_array(id),
   FROM message
  WHERE id IN carray(?1)
    AND CASE ?2 WHEN 'HELD' THEN nonce = ?3 AND locked_until > ?4
-                    -- Locked within a session: as long as that is held.
-                    AND (locked_until < 0x4000000000000000
-                         OR EXISTS (SELECT 1 FROM session s
-                                     WHERE s.queue = message.queue
-                                       AND s.session_id = message.session_id
-                                       AND s.nonce = ?3 AND s.locked_until > ?4))
-               WHEN 'LAPSED' THEN nonce = ?3
-                    AND (locked_until <= ?4
-                         OR EXISTS (SELECT 1 FROM session s
-                                     WHERE s.queue = message.queue
-                                       AND s.session_id = message.session_id
-                                       AND s.nonce = ?3 AND s.locked_until <= ?4))
+               WHEN 'LAPSED' THEN nonce = ?3 AND locked_until <= ?4
                WHEN 'SCHEDULED' THEN state = 2 AND enqueued_at > ?4
                WHEN 'DUE' THEN state = 2 AND enqueued_at <= ?4
                WHEN 'UNTOUCHED' THEN state = 0 AND locked_until IS NULL AND delivery_count = ?3
@@ -112,8 +101,7 @@ UPDATE message SET locked_until = NULL, nonce = NULL, delivery_count = delivery_
  WHERE id IN carray(?1);
 
 -- name: renew_messages
-UPDATE message SET locked_until = ?2
- WHERE id IN carray(?1) AND locked_until < 0x4000000000000000;
+UPDATE message SET locked_until = ?2 WHERE id IN carray(?1);
 
 -- name: rewrite_marks
 UPDATE message SET marks = ?2 WHERE id = ?1;
@@ -121,7 +109,8 @@ UPDATE message SET marks = ?2 WHERE id = ?1;
 -- name: move_messages
 UPDATE message
    SET id = ?2 + moved.key, queue = ?3, state = 0, locked_until = NULL, nonce = NULL,
-       expires_at = NULL, marks = moved.value ->> 1, delivery_count = delivery_count + ?4
+       expires_at = NULL, marks = moved.value ->> 1, delivery_count = delivery_count + ?4,
+       by_session = NULL
   FROM json_each(?1) AS moved
  WHERE message.id = moved.value ->> 0;
 
@@ -129,29 +118,24 @@ UPDATE message
 SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size,
-           state, CASE WHEN locked_until < 0x4000000000000000 THEN locked_until
-                       ELSE (SELECT s.locked_until FROM session s
-                              WHERE s.queue = message.queue AND s.session_id = message.session_id
-                                AND s.nonce = message.nonce) END,
-           nonce))
+           state, locked_until, nonce))
   FROM message
- WHERE id IN carray(?1) AND locked_until > ?2
-   AND (locked_until < 0x4000000000000000
-        OR EXISTS (SELECT 1 FROM session s
-                    WHERE s.queue = message.queue AND s.session_id = message.session_id
-                      AND s.nonce = message.nonce AND s.locked_until > ?2));
+ WHERE id IN carray(?1) AND locked_until > ?2;
 
 -- name: browse
+-- A lock on a message, or the one of its session (sessions.sql).
 SELECT json_group_array(json_array(
-           id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
-           body, size,
-           state, CASE WHEN locked_until < 0x4000000000000000 THEN locked_until
-                       ELSE (SELECT s.locked_until FROM session s
-                              WHERE s.queue = found.queue AND s.session_id = found.session_id
-                                AND s.nonce = found.nonce) END,
-           nonce))
+           found.id, enqueued_at, delivery_count, expires_at, found.session_id, partition_key,
+           marks, body, size, found.state,
+           iif(found.locked_until < 0x4000000000000000, found.locked_until, s.locked_until),
+           iif(found.locked_until < 0x4000000000000000, found.nonce, s.nonce)))
   FROM (SELECT * FROM message WHERE id >= ?1 AND id < ?2 AND state <> 9
-         ORDER BY id LIMIT ?3) AS found;
+         ORDER BY id LIMIT ?3) AS found
+  LEFT JOIN session s
+    ON s.queue = found.queue AND s.session_id = found.session_id
+   AND CASE WHEN found.locked_until IS NOT NULL THEN s.nonce = found.nonce
+            ELSE found.state = 0 AND s.nonce IS NOT found.nonce
+                 AND found.id <= (SELECT until FROM delivered WHERE nonce = s.nonce) END;
 
 -- name: ids_from
 SELECT json_group_array(id)
@@ -162,14 +146,16 @@ SELECT message_count, message_bytes FROM queue WHERE number = ?1;
 
 -- name: find
 SELECT json_group_array(json_array(
-           id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
-           body, size,
-           state, CASE WHEN locked_until < 0x4000000000000000 THEN locked_until
-                       ELSE (SELECT s.locked_until FROM session s
-                              WHERE s.queue = found.queue AND s.session_id = found.session_id
-                                AND s.nonce = found.nonce) END,
-           nonce))
-  FROM (SELECT * FROM message WHERE id IN carray(?1) AND state <> 9 ORDER BY id) AS found;
+           found.id, enqueued_at, delivery_count, expires_at, found.session_id, partition_key,
+           marks, body, size, found.state,
+           iif(found.locked_until < 0x4000000000000000, found.locked_until, s.locked_until),
+           iif(found.locked_until < 0x4000000000000000, found.nonce, s.nonce)))
+  FROM (SELECT * FROM message WHERE id IN carray(?1) AND state <> 9 ORDER BY id) AS found
+  LEFT JOIN session s
+    ON s.queue = found.queue AND s.session_id = found.session_id
+   AND CASE WHEN found.locked_until IS NOT NULL THEN s.nonce = found.nonce
+            ELSE found.state = 0 AND s.nonce IS NOT found.nonce
+                 AND found.id <= (SELECT until FROM delivered WHERE nonce = s.nonce) END;
 
 -- name: make_indexes_anew
 REINDEX message;

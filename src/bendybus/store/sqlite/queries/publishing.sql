@@ -18,23 +18,25 @@ UPDATE queue
 
 -- name: give
 WITH taker AS MATERIALIZED (
-       SELECT value ->> 0 AS queue, value ->> 1 AS start FROM json_each(?2)),
+       SELECT value ->> 0 AS queue, value ->> 1 AS start, value ->> 2 AS by_session
+         FROM json_each(?2)),
      given AS MATERIALIZED (
        SELECT key AS place, value ->> 0 AS body, value ->> 1 AS size, value ->> 2 AS expires_at,
               value ->> 3 AS session_id, value ->> 4 AS partition_key, value ->> 5 AS marks
          FROM json_each(?3))
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, body, size,
-        expires_at, session_id, partition_key, marks)
-SELECT start + place, queue, 0, 0, ?1, body, size, expires_at, session_id, partition_key, marks
+        expires_at, session_id, partition_key, marks, by_session)
+SELECT start + place, queue, 0, 0, ?1, body, size, expires_at, session_id, partition_key, marks,
+       by_session
   FROM taker CROSS JOIN given;
 
 -- name: give_each
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, body, size,
-        expires_at, session_id, partition_key, marks)
-SELECT value ->> 0, value ->> 1, 0, 0, ?1, value ->> 2, value ->> 3,
-       value ->> 4, value ->> 5, value ->> 6, value ->> 7
+        expires_at, session_id, partition_key, marks, by_session)
+SELECT value ->> 0, value ->> 1, 0, 0, ?1, value ->> 3, value ->> 4,
+       value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 2
   FROM json_each(?2);
 
 -- name: share_bodies

@@ -9,15 +9,17 @@ RETURNING next_counter - ?2;
 -- What the checksum is made of stays: the body's row, and the time of enqueueing.
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, expires_at, body, size,
-        session_id, partition_key, marks)
+        session_id, partition_key, marks, by_session)
 SELECT ?1 + given.key, ?2, 0, 0, m.enqueued_at, given.value ->> 1, m.body, m.size,
-       m.session_id, m.partition_key, given.value ->> 2
+       m.session_id, m.partition_key, given.value ->> 2, ?4
   FROM json_each(?3) given CROSS JOIN message m ON m.id = given.value ->> 0;
 
 -- name: requeue_plain_messages
 INSERT INTO message
-       (id, queue, state, delivery_count, enqueued_at, body, size, session_id, partition_key)
-SELECT ?1 + c.rowid - 1, ?2, 0, 0, m.enqueued_at, m.body, m.size, m.session_id, m.partition_key
+       (id, queue, state, delivery_count, enqueued_at, body, size, session_id, partition_key,
+        by_session)
+SELECT ?1 + c.rowid - 1, ?2, 0, 0, m.enqueued_at, m.body, m.size, m.session_id, m.partition_key,
+       ?4
   FROM carray(?3) c CROSS JOIN message m ON m.id = c.value;
 
 -- name: extent

@@ -8,7 +8,7 @@ RETURNING next_counter - ?2;
 -- What the checksum is made of stays: the body's row, and the time of enqueueing.
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, expires_at, body, size,
-        session_id, partition_key, marks)
+        session_id, partition_key, marks, by_session)
 SELECT ?1 + c.rowid - 1, m.queue, 0, m.delivery_count, m.enqueued_at, m.expires_at, m.body, m.size,
-       m.session_id, m.partition_key, m.marks
+       m.session_id, m.partition_key, m.marks, m.by_session
   FROM carray(?2) c CROSS JOIN message m ON m.id = c.value;
