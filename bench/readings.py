@@ -48,6 +48,7 @@ class Figure(StrEnum):
     REST_SEND = "send over HTTP"
     REST_RECEIVE = "receive over HTTP"
     MANAGEMENT_GET = "get an entity over HTTP"
+    REDRIVE = "redrive dead letters"
 
 
 UNITS = {

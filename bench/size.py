@@ -31,10 +31,12 @@ class FeatureSize:
 
 @dataclass(frozen=True, slots=True)
 class DoorSize:
-    """The numbers of the scenarios over HTTP."""
+    """The numbers of the scenarios over HTTP, and of those of the command line."""
 
     repeats: int
     requests: int
+    redrives: int
+    dead_letters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ FULL: Final = Size(
         beside_per_second=5_000.0,
         beside_seconds=5.0,
     ),
-    doors=DoorSize(repeats=5, requests=20_000),
+    doors=DoorSize(repeats=5, requests=20_000, redrives=3, dead_letters=100_000),
 )
 
 QUICK: Final = Size(
@@ -118,5 +120,5 @@ QUICK: Final = Size(
         beside_per_second=2_000.0,
         beside_seconds=3.0,
     ),
-    doors=DoorSize(repeats=1, requests=2_000),
+    doors=DoorSize(repeats=1, requests=2_000, redrives=1, dead_letters=2_000),
 )

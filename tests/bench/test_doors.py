@@ -21,6 +21,7 @@ from bendybus.config_file import load_config
     [
         ("REST sends/s, {}", Figure.REST_SEND, 3_000),
         ("management gets/s of 1,000 entities, {}", Figure.MANAGEMENT_GET, 500),
+        ("dead letters redriven/s, {}", Figure.REDRIVE, 20_000),
     ],
 )
 def test_a_rate_must_not_fall_below_what_is_promised(

@@ -24,7 +24,6 @@ from bendybus.testing.broker_process import BrokerProcess, broker_process
 from bendybus.testing.local_broker import local_broker
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
-QUEUES: Final = ("conventional", "partitioned")
 KEYS: Final = [f"key-{number}" for number in range(40)]
 KILLS: Final = 5
 # Slow enough that a kill comes before the end.
@@ -35,16 +34,23 @@ SECONDS_MAX: Final = 60
 POLL_SECONDS: Final = 0.002
 
 
+LONG: Final = [pytest.mark.prove, pytest.mark.timeout(900)]
+AS_IT_IS: Final[list[str]] = []
+EDITED: Final = ["--set", "again = TRUE"]
+
+
 @pytest.mark.spec("R8.2")
 @pytest.mark.parametrize(
-    "count",
+    ("queue", "edit", "count"),
     [
-        pytest.param(20_000, marks=pytest.mark.timeout(300)),
-        pytest.param(100_000, marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
+        pytest.param("conventional", AS_IT_IS, 20_000, marks=pytest.mark.timeout(300)),
+        pytest.param("partitioned", EDITED, 20_000, marks=pytest.mark.timeout(300)),
+        pytest.param("conventional", AS_IT_IS, 100_000, marks=LONG),
+        pytest.param("conventional", EDITED, 100_000, marks=LONG),
+        pytest.param("partitioned", AS_IT_IS, 100_000, marks=LONG),
+        pytest.param("partitioned", EDITED, 100_000, marks=LONG),
     ],
 )
-@pytest.mark.parametrize("edit", [[], ["--set", "again = TRUE"]], ids=["as they are", "edited"])
-@pytest.mark.parametrize("queue", QUEUES)
 async def test_a_redrive_that_is_killed_loses_and_doubles_nothing(
     queue: str, edit: list[str], count: int
 ) -> None:
