@@ -7,15 +7,15 @@ import os
 import resource
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from bendybus.broker.authenticate import Authentication
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.forward import Forwarder
+from bendybus.broker.hosts import Hosts, ServedNamespace
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.rate_limits import Rates
 from bendybus.broker.removal import Removal
@@ -25,8 +25,9 @@ from bendybus.doors.chosen import ChosenDoors, chosen_doors, running_ports
 from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
-from bendybus.http.exchange import Client
+from bendybus.http.exchange import Client, Desk
 from bendybus.http.front import Front, Upgrade
+from bendybus.http.host_desks import HostDesks
 from bendybus.http.issuers import trusting
 from bendybus.http.management import management_routes
 from bendybus.http.request_head import RequestHead
@@ -100,22 +101,11 @@ async def run_broker(
     doors = chosen_doors(settings)
     with _only_broker_on(settings.data):
         async with _open_stores(settings) as stores:
-            namespaces = Namespaces(stores, WireContentReader())
-            catalog = namespaces.add(settings.namespace.name)
-            await namespaces.load()
-            await catalog.access.declare(settings.access_rules, now=clock.now())
-            await catalog.declare(settings.namespace.entities, now=clock.now())
+            namespaces = await _load(settings, stores, clock)
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
-                trusting(settings.namespace.token_issuer, clock) as bearer_tokens,
-                _serving(
-                    settings,
-                    doors,
-                    stores,
-                    catalog,
-                    Authentication(catalog, clock, bearer_tokens, _rates(settings)),
-                    clock,
-                ) as ports,
+                _authenticating(settings, namespaces, clock) as served,
+                _serving(settings, doors, stores, served, clock) as ports,
             ):
                 # What is here now stays; the collector need not look at it again.
                 gc.freeze()
@@ -136,8 +126,35 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _rates(settings: Settings) -> Rates:
-    return Rates(settings.requests_per_second, settings.connection_requests_per_second)
+async def _load(settings: Settings, stores: Sequence[Store], clock: Clock) -> Namespaces:
+    """Serve what the stores hold, and what is configured beyond that."""
+    namespaces = Namespaces(stores, WireContentReader())
+    catalogs = [
+        namespaces.add(chosen.namespace.name, tier=chosen.namespace.tier)
+        for chosen in settings.namespaces
+    ]
+    await namespaces.load()
+    for catalog, chosen in zip(catalogs, settings.namespaces, strict=True):
+        await catalog.access.declare(chosen.access_rules, now=clock.now())
+        await catalog.declare(chosen.namespace.entities, now=clock.now())
+    return namespaces
+
+
+@asynccontextmanager
+async def _authenticating(
+    settings: Settings, namespaces: Namespaces, clock: Clock
+) -> AsyncIterator[list[ServedNamespace]]:
+    """Know who clients are, in each namespace by its own keys and issuer."""
+    rates = Rates(settings.requests_per_second, settings.connection_requests_per_second)
+    async with AsyncExitStack() as issuers:
+        served: list[ServedNamespace] = []
+        for catalog, chosen in zip(namespaces.catalogs, settings.namespaces, strict=True):
+            bearer_tokens = await issuers.enter_async_context(
+                trusting(chosen.namespace.token_issuer, clock)
+            )
+            authentication = Authentication(catalog, clock, bearer_tokens, rates)
+            served.append(ServedNamespace(catalog, authentication))
+        yield served
 
 
 @asynccontextmanager
@@ -145,43 +162,66 @@ async def _serving(
     settings: Settings,
     doors: ChosenDoors,
     stores: Sequence[Store],
-    catalog: Catalog,
-    authentication: Authentication,
+    served: Sequence[ServedNamespace],
     clock: Clock,
 ) -> AsyncIterator[RunningPorts]:
     """Listen for AMQP and HTTP."""
+    hosts = Hosts(served)
     listener = await listen(
         doors.amqp,
-        catalog=catalog,
-        authentication=authentication,
+        hosts=hosts,
         clock=clock,
         transaction_limits=TransactionLimits(
             settings.transaction_messages, settings.transaction_seconds
         ),
     )
-    authorization = Authorization(authentication)
     try:
-        app = create_app(
-            namespace=settings.namespace.name,
-            authentication=authentication,
-            drills=StoreDrills(stores),
-            is_started=lambda: True,
-            now=lambda: datetime.now(UTC),
-            routes=[
-                *access_rule_routes(catalog, authorization, clock),
-                *management_routes(catalog, authorization, clock),
-            ],
-        )
-        rest = Rest(catalog, authentication, clock)
         websockets = websockets_to(listener)
-        front = Front(settings.namespace.name, rest, app, lambda: datetime.now(UTC), websockets)
-        http = await serve_http(front, doors.http)
+        desks = {
+            each: _desk(each, StoreDrills(stores), clock, websockets, is_default=not at)
+            for at, each in enumerate(served)
+        }
+        desk: Desk = desks[hosts.default]
+        if len(served) > 1:
+            desk = HostDesks(desk, lambda host: desks[hosts.of(host)])
+        http = await serve_http(desk, doors.http)
         try:
             yield running_ports({**listener.ports, **http.ports})
         finally:
             await http.close()
     finally:
         await listener.close()
+
+
+def _desk(
+    served: ServedNamespace,
+    drills: StoreDrills,
+    clock: Clock,
+    websockets: Upgrade,
+    *,
+    is_default: bool,
+) -> Front:
+    """Build what answers the HTTP requests for one namespace; stores are the default one's."""
+    catalog, authentication = served
+    authorization = Authorization(authentication)
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    app = create_app(
+        namespace=catalog.namespace,
+        authentication=authentication,
+        drills=drills,
+        has_stores=is_default,
+        is_started=lambda: True,
+        now=now,
+        routes=[
+            *access_rule_routes(catalog, authorization, clock),
+            *management_routes(catalog, authorization, clock),
+        ],
+    )
+    rest = Rest(catalog, authentication, clock)
+    return Front(catalog.namespace, rest, app, now, websockets)
 
 
 @asynccontextmanager

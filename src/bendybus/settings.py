@@ -49,12 +49,20 @@ class TlsFiles:
     key: Path
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenNamespace:
+    """A namespace, and the rules that open it, first the one that can do everything."""
+
+    namespace: Namespace
+    access_rules: tuple[AccessRule, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a broker needs to know to start. Port 0 takes any free port."""
 
-    namespace: Namespace = field(default_factory=Namespace)
-    access_rules: tuple[AccessRule, ...]
+    # The first is the default one.
+    namespaces: tuple[ChosenNamespace, ...]
     data: Path = Path("bendybus-data")
     stores: int = 16
     host: str = LOOPBACK
@@ -69,6 +77,16 @@ class Settings:
     # None lets any number through.
     requests_per_second: int | None = None
     connection_requests_per_second: int | None = None
+
+    @property
+    def namespace(self) -> Namespace:
+        """The default namespace."""
+        return self.namespaces[0].namespace
+
+    @property
+    def access_rules(self) -> tuple[AccessRule, ...]:
+        """The rules of the default namespace."""
+        return self.namespaces[0].access_rules
 
     @property
     def is_loopback(self) -> bool:
@@ -88,8 +106,12 @@ class Settings:
 
     @property
     def has_development_key(self) -> bool:
-        """Whether the well-known key opens the broker."""
-        return any(DEVELOPMENT_KEY in rule.keys for rule in self.access_rules)
+        """Whether the well-known key opens a namespace."""
+        return any(
+            DEVELOPMENT_KEY in rule.keys
+            for chosen in self.namespaces
+            for rule in chosen.access_rules
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +197,12 @@ def plain_from(text: str | None, source: str) -> Plain | None:
         raise SettingInvalid(f"{source} must be {', '.join(Plain)}; not {text!r}") from None
 
 
-def settle(sources: Sequence[Choices], namespace: Namespace) -> Settings:
+def settle(
+    sources: Sequence[Choices], namespace: Namespace, others: Sequence[Namespace] = ()
+) -> Settings:
     """Fold the sources, the strongest first, into settings that are safe to start with.
+
+    A key that they give is that of the default namespace; others have theirs in the file.
 
     Raises `SettingInvalid` for a value out of its bounds, `EncryptionRequired` when others could
     reach the broker without encryption though nobody asked for that, and `KeyRequired` when they
@@ -185,18 +211,18 @@ def settle(sources: Sequence[Choices], namespace: Namespace) -> Settings:
     chosen = Choices()
     for source in sources:
         chosen = _fill_gaps(chosen, source)
-    settings = Settings(
-        namespace=namespace,
-        access_rules=_access_rules(namespace, chosen),
-        tls=_chosen_tls(chosen),
-        **_given(chosen),
+    namespaces = (
+        ChosenNamespace(namespace, _access_rules(namespace, chosen)),
+        *(ChosenNamespace(each, _access_rules(each, Choices())) for each in others),
     )
+    settings = Settings(namespaces=namespaces, tls=_chosen_tls(chosen), **_given(chosen))
     _check_bounds(settings)
     if settings.has_development_key and not settings.is_loopback:
         raise KeyRequired(
             f"{settings.host} can be reached from other machines, so the well-known development"
             " key must not open the broker. Give a key of your own in BENDYBUS_KEY or by"
-            " --key-file FILE, or listen on 127.0.0.1"
+            " --key-file FILE, and every other namespace one in its AuthorizationRules; or listen"
+            " on 127.0.0.1"
         )
     _check_encryption(settings)
     return settings

@@ -274,8 +274,35 @@ def test_a_wrong_property_is_refused_with_its_place_and_what_would_be_right(
         ({"UserConfg": {}}, "UserConfg: unknown key; did you mean UserConfig?"),
         ({"UserConfig": {}}, "UserConfig: Namespaces is missing"),
         ({"UserConfig": []}, "UserConfig: must be a mapping of keys to values, not a list"),
-        ({"UserConfig": {"Namespaces": []}}, "exactly one namespace, not 0"),
-        ({"UserConfig": {"Namespaces": [{}, {}]}}, "exactly one namespace, not 2"),
+        ({"UserConfig": {"Namespaces": []}}, "at least one namespace"),
+        ({"UserConfig": {"Namespaces": [{}, {}]}}, "Name is missing"),
+        (
+            {"UserConfig": {"Namespaces": [{"Name": "a"}, {"Name": "A"}]}},
+            "the name 'A' is taken on line",
+        ),
+        ({"UserConfig": {"Namespaces": [{"Tier": "premium"}]}}, "did you mean Premium"),
+        (
+            {"UserConfig": {"Namespaces": [{"PremiumPartitioning": "always"}]}},
+            "PremiumPartitioning: is for Tier: Premium only",
+        ),
+        (
+            {"UserConfig": {"Namespaces": [{"Tier": "Premium", "NamespaceFragments": 2}]}},
+            "NamespaceFragments: is for PremiumPartitioning: namespace only",
+        ),
+        (
+            {
+                "UserConfig": {
+                    "Namespaces": [
+                        {
+                            "Tier": "Premium",
+                            "PremiumPartitioning": "namespace",
+                            "NamespaceFragments": 3,
+                        }
+                    ]
+                }
+            },
+            "must be one of 1, 2, 4, not 3",
+        ),
         ({"UserConfig": {"Namespaces": {}}}, "Namespaces: must be a list, not a mapping"),
         ({"UserConfig": {"Namespaces": [{"Name": "a/b"}]}}, "[0].Name: 'a/b' is not a name"),
         (

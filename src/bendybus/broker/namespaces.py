@@ -11,8 +11,7 @@ from bendybus.broker.records import Records
 from bendybus.model.access import AccessRule
 from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import name_key
-from bendybus.model.errors import EntityNotFound, StartRefused
-from bendybus.model.hosts import host_alone, is_host_of, names_nothing
+from bendybus.model.errors import StartRefused
 from bendybus.model.tier import Tier
 from bendybus.store.port import Store
 
@@ -21,12 +20,7 @@ LOOK_SECONDS: Final = 0.25
 
 
 class Namespaces:
-    """All namespaces, by the host name under which clients address them.
-
-    A namespace answers to its name, alone or as the first part of a longer host name. The first
-    one is the default: it answers to this machine's own names and addresses, and, while it is the
-    only one, to every name.
-    """
+    """All namespaces, the default one first."""
 
     def __init__(self, stores: Sequence[Store], reader: ContentReader) -> None:
         self.records = Records(stores)
@@ -49,23 +43,6 @@ class Namespaces:
     def default(self) -> Catalog:
         """The namespace of clients that name none."""
         return self.catalogs[0]
-
-    def of_host(self, host: str | None) -> Catalog:
-        """Return the namespace that a client means by a host name, with or without a port.
-
-        Raises `EntityNotFound` where a guess could lead to another one than was meant.
-        """
-        alone = host_alone(host or "")
-        if len(self.catalogs) == 1 or names_nothing(alone):
-            return self.default
-        found = [each for each in self.catalogs if is_host_of(alone, each.namespace)]
-        if not found:
-            names = ", ".join(each.namespace for each in self.catalogs)
-            raise EntityNotFound(
-                f"There is no namespace for the host '{alone}' here; connect to one whose name"
-                f" begins with one of {names}."
-            )
-        return max(found, key=lambda each: len(each.namespace))
 
     async def load(self) -> None:
         """Read the records of every store that is there, and serve what they say."""

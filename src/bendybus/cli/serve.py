@@ -154,7 +154,7 @@ def _settings(options: Choices, config: Path | None) -> Settings:
     if config is None:
         return settle([options, environment], Namespace())
     read = load_config(config)
-    return settle([options, environment, read.choices], read.namespace)
+    return settle([options, environment, read.choices], read.namespace, read.others)
 
 
 def _prepare_data_folder(folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from bendybus.config_file.document import FILE_BYTES_MAX, Node
 from bendybus.config_file.json_text import parse_json
-from bendybus.config_file.namespace import read_namespace, root_section
+from bendybus.config_file.namespace import read_namespaces, root_section
 from bendybus.config_file.section import Value
 from bendybus.config_file.yaml_text import parse_yaml
 from bendybus.model.errors import ConfigInvalid
@@ -39,15 +39,16 @@ class Config:
 
     namespace: Namespace
     choices: Choices
+    # Beside the default one.
+    others: tuple[Namespace, ...] = ()
 
 
 def load_config(path: Path) -> Config:
     """Read a file. Raises `ConfigInvalid`, naming the place and what would be right."""
     section = root_section(_parse(path))
-    return Config(
-        namespace=read_namespace(section.get("UserConfig"), path.parent),
-        choices=_read_broker(section.get("Broker"), path.parent),
-    )
+    namespace, *others = read_namespaces(section.get("UserConfig"), path.parent)
+    choices = _read_broker(section.get("Broker"), path.parent)
+    return Config(namespace, choices, tuple(others))
 
 
 def _parse(path: Path) -> Node:

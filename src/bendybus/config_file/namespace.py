@@ -1,7 +1,7 @@
-"""What a configuration file means: one namespace, and settings of the broker.
+"""What a configuration file means: namespaces, and settings of the broker.
 
 UserConfig:
-  Namespaces:            exactly one
+  Namespaces:            the emulator's file has one; of several the first is the default
   - Name, Queues: [{Name, Properties}], Topics: [{Name, Properties, Subscriptions: […]}]
   Logging:               the emulator's; checked and otherwise ignored
 Broker:                  ours: DataFolder, Stores, Host, AmqpPort, HttpPort, KeyFile
@@ -59,18 +59,21 @@ class _Forward:
     target: str
 
 
-def read_namespace(user_config: Value | None, folder: Path) -> Namespace:
-    """Read `UserConfig`; without one, the namespace is empty. Paths count from the folder."""
+def read_namespaces(user_config: Value | None, folder: Path) -> list[Namespace]:
+    """Read `UserConfig`, the default namespace first; without one, that is empty.
+
+    Paths count from the folder.
+    """
     if user_config is None:
-        return Namespace()
+        return [Namespace()]
     section = user_config.section(("Namespaces", "Logging"))
     _check_logging(section.get("Logging"))
-    namespaces = list(section.need("Namespaces").items())
-    if len(namespaces) != 1:
-        raise section.need("Namespaces").refuse(
-            f"must have exactly one namespace, not {len(namespaces)}"
-        )
-    return _read_one(namespaces[0], folder)
+    values = list(section.need("Namespaces").items())
+    if not values:
+        raise section.need("Namespaces").refuse("must have at least one namespace")
+    if len(values) > 1:
+        _check_distinct(values)
+    return [_read_one(value, folder) for value in values]
 
 
 def _read_one(value: Value, folder: Path) -> Namespace:

@@ -29,9 +29,11 @@ def create_app(
     is_started: Callable[[], bool],
     now: Callable[[], datetime],
     routes: Sequence[Route] = (),
+    has_stores: bool = True,
 ) -> Starlette:
     """Build the application. `is_started` is asked at each `/health`.
 
+    The stores are all namespaces' together, so only one of them has those who may take one away.
     `routes` are asked after all others.
     """
 
@@ -62,7 +64,7 @@ def create_app(
         routes=[
             *health_routes(is_started, drills),
             *openapi_routes(),
-            *store_routes(drills, Authorization(authentication)),
+            *(store_routes(drills, Authorization(authentication)) if has_stores else ()),
             *routes,
         ],
         exception_handlers={BusError: refused, HTTPException: not_routed, Exception: failed},

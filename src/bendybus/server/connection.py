@@ -2,15 +2,12 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from bendybus.amqp.conditions import (
-    CONNECTION_FORCED,
-    RESOURCE_LIMIT_EXCEEDED,
-    UNAUTHORIZED_ACCESS,
-)
+from bendybus.amqp.conditions import CONNECTION_FORCED, UNAUTHORIZED_ACCESS
 from bendybus.amqp.connection import AmqpConnection
 from bendybus.amqp.connection_settings import ConnectionSettings
 from bendybus.amqp.events import (
@@ -31,13 +28,20 @@ from bendybus.amqp.events import (
 )
 from bendybus.amqp.outcomes import AmqpError
 from bendybus.amqp.session import AmqpLink, AmqpSession
-from bendybus.broker.authenticate import Authentication
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.hosts import Hosts, ServedNamespace
 from bendybus.broker.open_transactions import OpenTransactions
+from bendybus.broker.rate_limits import ConnectionRate
 from bendybus.broker.receives import Receives
 from bendybus.broker.served_queue import ServedQueue
-from bendybus.model.errors import ServerBusy, SessionLockLost
+from bendybus.model.errors import (
+    BusError,
+    EntityNotFound,
+    QuotaExceeded,
+    ServerBusy,
+    SessionLockLost,
+    Unauthorized,
+)
 from bendybus.model.ids import Instant
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.attach import LinkHandler, Nodes, attach_link, why_closed
@@ -65,8 +69,7 @@ _log = logging.getLogger(__name__)
 class Service:
     """What every connection of a server shares."""
 
-    catalog: Catalog
-    authentication: Authentication
+    hosts: Hosts
     clock: Clock
     settings: ConnectionSettings
     transaction_limits: TransactionLimits
@@ -81,13 +84,17 @@ class ClientConnection(asyncio.Protocol):
         self._amqp = AmqpConnection(service.settings)
         self._grants = Grants()
         self._transactions = OpenTransactions(service.transaction_limits, service.clock)
-        self._rate = service.authentication.rate_limits.new_connection()
+        # The default one until the client says otherwise.
+        self.namespace = service.hosts.default
+        self._rate: ConnectionRate | None = None
         self._links: dict[AmqpLink, LinkHandler] = {}
         # The entities that links lead to, so that those know whether they are used.
         self._used: dict[AmqpLink, list[ServedQueue]] = {}
         self._receiving: dict[AmqpLink, Receives] = {}
         self._outlet: Outlet | None = None
-        self._token_node: TokenNode | None = None
+        self._client_address = ""
+        # The host that the client named before it opened the connection.
+        self._login_host: str | None = None
         self._opened_at = service.clock.now()
         # Ends with the connection, and all that was begun for it.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -99,14 +106,8 @@ class ClientConnection(asyncio.Protocol):
         # uvloop's transports have the methods without being of the class.
         self._outlet = Outlet(self._amqp, cast("asyncio.Transport", transport))
         peer = transport.get_extra_info("peername")
-        service = self._service
-        self._token_node = TokenNode(
-            service.catalog,
-            service.authentication,
-            service.clock,
-            # Port numbers come and go; who guesses keys is known by the address alone.
-            str(peer[0]) if peer else "",
-        )
+        # Port numbers come and go; who guesses keys is known by the address alone.
+        self._client_address = str(peer[0]) if peer else ""
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -144,12 +145,6 @@ class ClientConnection(asyncio.Protocol):
         """The way out; there is one from the first byte on."""
         assert self._outlet is not None
         return self._outlet
-
-    @property
-    def token_node(self) -> TokenNode:
-        """What checks the client's tokens; there is one from the first byte on."""
-        assert self._token_node is not None
-        return self._token_node
 
     # What the server says
 
@@ -216,7 +211,7 @@ class ClientConnection(asyncio.Protocol):
             case SaslInitReceived():
                 self._log_in(event)
             case OpenReceived():
-                self._open()
+                self._open(event)
             case CloseReceived():
                 self._amqp.close()
             case ConnectionFailed():
@@ -242,14 +237,26 @@ class ClientConnection(asyncio.Protocol):
                 # A session that began, or our outcome that arrived: nothing to do.
                 pass
 
-    def _open(self) -> None:
+    def _open(self, event: OpenReceived) -> None:
+        """Answer the Open, and find the namespace that it is for."""
         self._amqp.open()
-        if len(self._connections) > CONNECTIONS_MAX:
-            text = f"The namespace has {CONNECTIONS_MAX} connections already; close some."
-            self._turn_away(AmqpError(RESOURCE_LIMIT_EXCEEDED, text, {}))
-        elif self._is_crowded():
-            busy = ServerBusy("Too many connections from this address have proved nothing yet.")
-            self._turn_away(amqp_error(busy, self._service.clock.now()))
+        try:
+            self._enter(self._service.hosts.of(event.open.hostname or self._login_host))
+        except BusError as error:
+            self._turn_away(amqp_error(error, self._service.clock.now()))
+
+    def _enter(self, served: ServedNamespace) -> None:
+        """Be a client of a namespace from here on. Raises `BusError` if it cannot be."""
+        if served is not self.namespace and not self._grants.is_empty:
+            raise Unauthorized("The key was that of another namespace than the one to be opened.")
+        self.namespace = served
+        self._rate = served.authentication.rate_limits.new_connection()
+        if sum(each.namespace is served for each in self._connections) > CONNECTIONS_MAX:
+            raise QuotaExceeded(
+                f"The namespace has {CONNECTIONS_MAX} connections already; close some."
+            )
+        if self._is_crowded():
+            raise ServerBusy("Too many connections from this address have proved nothing yet.")
 
     def _turn_away(self, error: AmqpError) -> None:
         """Say why, and do not wait for an answer: who is not wanted may never give one."""
@@ -261,23 +268,31 @@ class ClientConnection(asyncio.Protocol):
         """Whether strangers from the client's address could take the connections of others."""
         if len(self._connections) <= STRANGERS_MAX:
             return False
-        own = self.token_node.client_address
+        own = self._client_address
         strangers = sum(each.is_stranger_from(own) for each in self._connections)
         return strangers > STRANGERS_MAX
 
     def is_stranger_from(self, address: str) -> bool:
         """Whether the client is there and has proved nothing."""
-        return self._grants.is_empty and self.token_node.client_address == address
+        return self._grants.is_empty and self._client_address == address
+
+    def _token_node(self) -> TokenNode:
+        catalog, authentication = self.namespace
+        return TokenNode(catalog, authentication, self._service.clock, self._client_address)
 
     def _log_in(self, event: SaslInitReceived) -> None:
+        self._login_host = event.hostname
         if event.mechanism == "PLAIN":
-            self.outlet.spawn(self._log_in_by_key(event.response))
+            self.outlet.spawn(self._log_in_by_key(event))
         else:
             self._handle(self._amqp.sasl_outcome(True))
 
-    async def _log_in_by_key(self, response: bytes) -> None:
+    async def _log_in_by_key(self, event: SaslInitReceived) -> None:
         """Answer the client, which waits: a wrong key may be answered late."""
-        claims = await self.token_node.log_in(response)
+        claims = None
+        with suppress(EntityNotFound):
+            self.namespace = self._service.hosts.of(event.hostname)
+            claims = await self._token_node().log_in(event.response)
         if self._amqp.is_over or self.outlet.transport.is_closing():
             return
         if claims is not None:
@@ -288,11 +303,11 @@ class ClientConnection(asyncio.Protocol):
     def _attach(self, event: AttachReceived) -> None:
         service = self._service
         nodes = Nodes(
-            service.catalog,
+            self.namespace.catalog,
             service.clock,
             self.outlet,
             self._grants,
-            self.token_node,
+            self._token_node(),
             self._links,
             self._transactions,
             self._rate,

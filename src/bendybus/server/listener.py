@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from bendybus.amqp.connection_settings import ConnectionSettings
-from bendybus.broker.authenticate import Authentication
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.hosts import Hosts
 from bendybus.doors.door import Door, OpenDoor, open_door
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.connection import ClientConnection, Service
@@ -88,13 +87,12 @@ class AmqpListener:
 async def listen(
     doors: Sequence[Door],
     *,
-    catalog: Catalog,
-    authentication: Authentication,
+    hosts: Hosts,
     clock: Clock,
     transaction_limits: TransactionLimits = TransactionLimits(),  # noqa: B008 - it is frozen
 ) -> AmqpListener:
     """Start an AMQP server."""
     settings = ConnectionSettings(container_id=uuid.uuid4().hex)
-    listener = AmqpListener(Service(catalog, authentication, clock, settings, transaction_limits))
+    listener = AmqpListener(Service(hosts, clock, settings, transaction_limits))
     await listener.open(doors)
     return listener

@@ -14,6 +14,7 @@ from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.forward import Forwarder
+from bendybus.broker.hosts import Hosts, ServedNamespace
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
@@ -103,6 +104,16 @@ async def forwarding(broker: LocalBroker) -> AsyncIterator[None]:
             await task
 
 
+def hosts_of(broker: LocalBroker) -> Hosts:
+    """Return all namespaces of a broker, as clients find them."""
+    return Hosts(
+        [
+            ServedNamespace(catalog, Authentication(catalog, broker.clock))
+            for catalog in broker.namespaces.catalogs
+        ]
+    )
+
+
 @asynccontextmanager
 async def listening(
     broker: LocalBroker,
@@ -111,12 +122,8 @@ async def listening(
 ) -> AsyncIterator[AmqpListener]:
     """Let clients connect to it on a free port of this machine."""
     broker.catalog.access.rules = rules
-    listener = await listen(
-        [Door("amqp", "127.0.0.1", 0, tls)],
-        catalog=broker.catalog,
-        authentication=Authentication(broker.catalog, broker.clock),
-        clock=broker.clock,
-    )
+    doors = [Door("amqp", "127.0.0.1", 0, tls)]
+    listener = await listen(doors, hosts=hosts_of(broker), clock=broker.clock)
     try:
         yield listener
     finally:

@@ -196,12 +196,13 @@ class WireClient:
         self,
         mechanism: str = "ANONYMOUS",
         response: bytes = b"",
+        login_host: str = "localhost",
         **fields: Any,  # noqa: ANN401 - of the frame
     ) -> Open:
         """Pass SASL and exchange Opens; fields are those of our Open."""
         self.write(SASL_HEADER)
         await self.hear(SaslMechanisms)
-        self.write(encode_sasl_frame(SaslInit(mechanism, response, "localhost")))
+        self.write(encode_sasl_frame(SaslInit(mechanism, response, login_host)))
         outcome = (await self.hear(SaslOutcome)).body
         if outcome.code != _SASL_OK:
             raise PermissionError(f"the broker refused: SASL code {outcome.code}")
