@@ -153,8 +153,12 @@ class ContentView:
     def _find(self, code: SectionCode) -> tuple[bytes, Section | None]:
         if self._bare is None:
             content = self._message.content
-            self._bare = content[split_content(content)[1] :]
-            self._sections = {section.code: section for section in find_sections(self._bare)}
+            bare = content[split_content(content)[1] :]
+            try:
+                self._sections = {section.code: section for section in find_sections(bare)}
+            except DecodeError as error:
+                raise _unreadable(error) from error
+            self._bare = bare
         return self._bare, self._sections.get(code)
 
 
