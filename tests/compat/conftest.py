@@ -88,6 +88,9 @@ def _start_client(
             "BENDYBUS_COMPAT_PYTHON": sys.executable,
             # Node.js reads it once, at its start.
             "NODE_EXTRA_CA_CERTS": str(authority),
+            # The administration client of Python 7.14 can be told in no other way.
+            "REQUESTS_CA_BUNDLE": str(authority),
+            "SSL_CERT_FILE": str(authority),
         },
         connection_string=broker.connection_string(),
         management_url=broker.management_url,

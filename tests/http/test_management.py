@@ -1,7 +1,7 @@
 """Entities are made, shown, changed and deleted over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ from bendybus.atom.descriptions import read_facts
 from bendybus.atom.properties import Kind
 from bendybus.atom.rules import read_rule
 from bendybus.atom.xml_reading import parse
+from bendybus.broker.delete import delete
+from bendybus.broker.tallying import Tallies
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import EntityStatus
+from bendybus.model.ids import QueueNumber
 from bendybus.model.rule import CorrelationFilter, FalseFilter, SqlAction, SqlFilter, TrueFilter
 from tests.http.managing import IF_ANY, Administrator, managing, raw_body, subcode, text_of
 
@@ -319,3 +322,22 @@ async def test_two_who_change_parts_of_an_entity_at_once_both_have_their_way(
     assert properties.max_delivery_count == 3
     assert properties.user_metadata == "mine"
     assert properties.enable_express
+
+
+async def test_what_is_deleted_while_it_is_counted_is_shown_as_it_was(
+    administrator: Administrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await administrator.create("/t", Kind.TOPIC)
+    catalog = administrator.broker.catalog
+    tallying = catalog.holdings.tallying
+    count = tallying.tallies
+
+    async def delete_first(wanted: Mapping[int, Sequence[QueueNumber]]) -> Tallies:
+        monkeypatch.setattr(tallying, "tallies", count)
+        await delete(catalog, "t")
+        return await count(wanted)
+
+    monkeypatch.setattr(tallying, "tallies", delete_first)
+    [entry] = (await administrator.feed("/$Resources/topics?api-version=2024-05")).entries
+    assert entry.title == "t"
+    assert not catalog.has("t")

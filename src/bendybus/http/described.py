@@ -150,8 +150,10 @@ class Answers:
         """Count the filters of a topic, for clients that want to know."""
         if "SqlFilterCount" in self._version.omitted or not isinstance(record.entity, Topic):
             return {}
-        topic = self._catalog.queue(record.name)
-        assert isinstance(topic, ServedTopic), "a topic is served as one"
+        # It may have been deleted while it was counted.
+        topic = self._catalog.queue(record.name) if self._catalog.has(record.name) else None
+        if not isinstance(topic, ServedTopic):
+            return {}
         filters = [rule.filter for each in topic.subscriptions for rule in each.subscription.rules]
         return {
             "sql_filter_count": sum(isinstance(each, SqlFilter) for each in filters),
