@@ -1,10 +1,12 @@
 """AMQP over WebSocket, frame by frame: RFC 6455 outside, the same AMQP as over TCP inside."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+import bendybus.server.websocket
 from bendybus.amqp.frames import AMQP_HEADER, SASL_HEADER, encode_sasl_frame
 from bendybus.amqp.outcomes import Accepted
 from bendybus.amqp.performatives import Close, Open, SaslInit, SaslMechanisms
@@ -294,6 +296,19 @@ async def test_the_end_of_amqp_is_the_end_of_the_websocket(opened: RawWebSocket)
     await client.hear(Close)
 
     assert await opened.hear_close() == NORMAL
+
+
+async def test_a_client_that_does_not_answer_the_close_is_left(
+    opened: RawWebSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bendybus.server.websocket, "CLOSE_SECONDS_MAX", 0.01)
+    client = await _logged_in(opened)
+
+    client.say(Close())
+    await opened.hear_close()
+
+    with contextlib.suppress(ConnectionResetError):
+        await opened.until_closed()
 
 
 async def test_a_broker_that_stops_says_so_in_amqp_first(
