@@ -16,7 +16,21 @@ from bendybus.config_file.properties import (
     TOPIC_KEYS,
 )
 from bendybus.model.access import with_implied
+from bendybus.model.access_rules import RULES_MAX
+from bendybus.model.tier import (
+    ENTITIES_MAX,
+    PARTITIONED_ENTITIES_MAX,
+    PremiumPartitioning,
+    Tier,
+    TierName,
+)
 from bendybus.model.token_issuer import SERVICE_ROLES
+from bendybus.model.topic_queues import (
+    CORRELATION_FILTERS_MAX,
+    SQL_FILTERS_MAX,
+    SUBSCRIPTIONS_MAX,
+)
+from bendybus.settings import settle
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "configuration.md").read_text()
@@ -74,3 +88,30 @@ def test_the_examples_of_the_page_on_security_are_good_files(tmp_path: Path) -> 
     assert issuer.token_issuer is not None
     written = {role.role: with_implied(role.rights) for role in issuer.token_issuer.roles[:3]}
     assert written == {role.role: role.rights for role in SERVICE_ROLES}
+
+
+def test_the_namespaces_of_the_administration_page_are_a_good_file(tmp_path: Path) -> None:
+    page = (DOCS / "administration.md").read_text()
+    [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    file = tmp_path / "example.yaml"
+    file.write_text(example)
+    config = load_config(file)
+    [depot] = config.others
+    assert (config.namespace.name, depot.name) == ("shop", "depot")
+    assert depot.tier == Tier(TierName.PREMIUM, PremiumPartitioning.NAMESPACE, 4)
+    settings = settle([config.choices], config.namespace, config.others)
+    assert settings.has_development_key
+    assert len(settings.namespaces) == 2
+
+
+def test_the_limits_of_the_administration_page_are_those_that_hold() -> None:
+    page = (DOCS / "administration.md").read_text()
+    for limit in (
+        ENTITIES_MAX,
+        PARTITIONED_ENTITIES_MAX,
+        SUBSCRIPTIONS_MAX,
+        SQL_FILTERS_MAX,
+        CORRELATION_FILTERS_MAX,
+        RULES_MAX,
+    ):
+        assert re.search(rf"^\|.*\| {limit:,} \|", page, re.MULTILINE)
