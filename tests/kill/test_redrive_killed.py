@@ -7,7 +7,7 @@ import asyncio
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,11 +37,12 @@ POLL_SECONDS: Final = 0.002
 LONG: Final = [pytest.mark.prove, pytest.mark.timeout(900)]
 AS_IT_IS: Final[list[str]] = []
 EDITED: Final = ["--set", "again = TRUE"]
+ELSEWHERE: Final = ["--to", "partitioned"]
 
 
 @pytest.mark.spec("R8.2")
 @pytest.mark.parametrize(
-    ("queue", "edit", "count"),
+    ("queue", "options", "count"),
     [
         pytest.param("conventional", AS_IT_IS, 20_000, marks=pytest.mark.timeout(300)),
         pytest.param("partitioned", EDITED, 20_000, marks=pytest.mark.timeout(300)),
@@ -49,10 +50,11 @@ EDITED: Final = ["--set", "again = TRUE"]
         pytest.param("conventional", EDITED, 100_000, marks=LONG),
         pytest.param("partitioned", AS_IT_IS, 100_000, marks=LONG),
         pytest.param("partitioned", EDITED, 100_000, marks=LONG),
+        pytest.param("conventional", ELSEWHERE, 100_000, marks=LONG),
     ],
 )
 async def test_a_redrive_that_is_killed_loses_and_doubles_nothing(
-    queue: str, edit: list[str], count: int
+    queue: str, options: list[str], count: int
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
@@ -61,7 +63,7 @@ async def test_a_redrive_that_is_killed_loses_and_doubles_nothing(
         await bury(broker, queue, count)
         await asyncio.to_thread(broker.start)
         left = count
-        command = start_redrive(broker, queue, edit)
+        command = start_redrive(broker, queue, options)
         try:
             for number in range(KILLS):
                 # Anywhere in what is left, but for the kills to come.
@@ -70,7 +72,7 @@ async def test_a_redrive_that_is_killed_loses_and_doubles_nothing(
                 if number % 2:
                     command.kill()
                     await asyncio.to_thread(command.communicate)
-                    command = start_redrive(broker, queue, edit)
+                    command = start_redrive(broker, queue, options)
                 else:
                     # The command goes on with the next one.
                     await asyncio.to_thread(broker.kill)
@@ -82,8 +84,10 @@ async def test_a_redrive_that_is_killed_loses_and_doubles_nothing(
         finally:
             command.kill()
             command.wait()
+        destination = options[1] if options is ELSEWHERE else queue
+        await all_arrived(broker, destination, count)
         assert await asyncio.to_thread(broker.stop) == 0
-        alive, dead = await contents_of(broker, queue)
+        alive, dead = await contents_of(broker, destination)
 
     assert dead == []
     numbers = [int(content.rsplit(b"#", 1)[1]) for content in alive]
@@ -131,14 +135,26 @@ def start_redrive(
 
 async def few_left(broker: BrokerProcess, queue: str, count: int) -> int:
     """Wait until there are so few dead letters; return how many there are."""
+    return await counted(broker, queue, SubQueue.DEAD_LETTER, lambda left: left <= count)
+
+
+async def all_arrived(broker: BrokerProcess, queue: str, count: int) -> None:
+    """Wait until so many messages are there: what goes elsewhere takes its time."""
+    await counted(broker, queue, SubQueue.MAIN, lambda arrived: arrived >= count)
+
+
+async def counted(
+    broker: BrokerProcess, queue: str, sub_queue: SubQueue, is_met: Callable[[int], bool]
+) -> int:
+    """Count the messages until there are as many as should be."""
     async with (
         asyncio.timeout(SECONDS_MAX),
         AsyncClient.from_connection_string(broker.connection_string()) as client,
     ):
         while True:
-            left = await client.count(queue, sub_queue=SubQueue.DEAD_LETTER)
-            if left <= count:
-                return left
+            count = await client.count(queue, sub_queue=sub_queue)
+            if is_met(count):
+                return count
             await asyncio.sleep(POLL_SECONDS)
 
 
