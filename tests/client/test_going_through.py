@@ -79,6 +79,7 @@ def test_every_fragment_is_gone_through_to_where_it_ended() -> None:
     queue = Queue(2500, 0, 3)
     progress, _, shown = run(queue, Redrive())
     assert (progress.total, progress.done, progress.looked_at) == (2503, 2503, 2503)
+    assert progress.is_exact
     assert [each["from-sequence-number"] for each in queue.asked] == [
         0,
         1001,
@@ -154,7 +155,7 @@ def test_a_lost_answer_is_asked_for_again_and_does_no_harm() -> None:
     assert queue.numbers == []
     assert [each["from-sequence-number"] for each in queue.asked[:2]] == [0, 0]
     # What the lost answer said is not known.
-    assert progress.done == 1000
+    assert (progress.done, progress.is_exact) == (1000, False)
 
 
 def test_with_a_count_a_lost_answer_ends_the_run() -> None:

@@ -82,7 +82,7 @@ def report(done: Progress, verb: str, output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps(asdict(done)))
     else:
-        typer.echo(f"{done.done} {verb}")
+        typer.echo(f"{'' if done.is_exact else 'at least '}{done.done} {verb}")
         if done.locked:
             typer.echo(f"{done.locked} left alone: somebody holds them", err=True)
         if done.refused:

@@ -43,6 +43,8 @@ class Progress:
     looked_at: int = 0
     done: int = 0
     """How many were dealt with, or would have been."""
+    is_exact: bool = True
+    """False after a lost connection: `done` may lack what an answer said that never came."""
     locked: int = 0
     """How many were left alone because somebody holds them."""
     refused: int = 0
@@ -120,6 +122,7 @@ class GoingThrough:
         progress = self.progress
         progress.looked_at += part.looked_at
         progress.done += part.done
+        progress.is_exact = progress.is_exact and not part.is_repeated
         progress.locked += part.locked
         progress.refused += part.refused
         progress.refusal = progress.refusal or part.refusal

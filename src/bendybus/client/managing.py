@@ -59,6 +59,8 @@ class PartDone(NamedTuple):
     refused: int
     refusal: str | None
     next_sequence: int | None
+    # It was asked for twice: what the first answer would have said is not known.
+    is_repeated: bool
 
 
 class ManagedEntity:
@@ -192,6 +194,7 @@ class ManagedEntity:
     ) -> Step[PartDone]:
         """Have something done to a part of the queue."""
         ask = self._ask_again if is_repeatable else self._ask
+        before = yield from self._connector.connected(deadline)
         answer = yield from ask(operation, body, deadline)
         refusal, following = _field(answer, "refusal"), _field(answer, "next-sequence-number")
         return PartDone(
@@ -201,6 +204,7 @@ class ManagedEntity:
             _number(answer, "refused"),
             refusal if isinstance(refusal, str) else None,
             following if isinstance(following, int) else None,
+            is_repeated=self._connector.connection is not before,
         )
 
     # Sessions
