@@ -19,6 +19,7 @@ from tests.cli.command import run, serving
 
 OWN_KEY = "a-key-of-my-own-that-is-long"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the address is the subject
+EXAMPLE = Path(__file__).parents[2] / "examples" / "namespace.yaml"
 SECONDS_MAX = 20.0
 AMQP = b"AMQP\x03\x01\x00\x00"
 
@@ -156,3 +157,21 @@ def test_the_commands_come_by_https_when_they_trust_the_authority(
     assert stranger.returncode == 1
     assert "SSL_CERT_FILE" in stranger.stderr
     assert trusting.stdout.count("online") == 2
+
+
+def test_messages_are_sent_and_received_by_the_commands_over_tls(
+    files: AuthorityFolder, tmp_path: Path
+) -> None:
+    with serving(tmp_path, "--config", EXAMPLE, *options(files)) as broker:
+        text = (
+            f"Endpoint=sb://localhost:{broker.ready['amqps_port']};"
+            "SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
+        )
+        trusted = {"SSL_CERT_FILE": str(files.authority), "BENDYBUS_CONNECTION_STRING": text}
+        assert run("send", "orders", "over TLS", **trusted).returncode == 0
+        received = run("receive", "orders", **trusted)
+        stranger = run("send", "orders", "never", BENDYBUS_CONNECTION_STRING=text)
+    assert "over TLS" in received.stdout
+    assert stranger.returncode == 1
+    [line] = stranger.stderr.splitlines()
+    assert "CERTIFICATE_VERIFY_FAILED" in line

@@ -120,7 +120,7 @@ async def test_a_closed_door_lets_its_port_go(files: AuthorityFolder, is_encrypt
 async def test_a_taken_port_is_refused_and_the_option_named(
     files: AuthorityFolder, is_encrypted: bool
 ) -> None:
-    tls = server_tls(files).context if is_encrypted else None
+    tls = server_tls(files).served() if is_encrypted else None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortInUse, match=f"port {port} on 127.0.0.1 .* with --amqps-port"):

@@ -33,9 +33,9 @@ async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_go_on(
 
 def test_files_that_did_not_change_are_not_read_again(files: AuthorityFolder) -> None:
     tls = server_tls(files)
-    context = tls.context()
+    context = (served := tls.served())()
     assert not tls.look_again()
-    assert tls.context() is context
+    assert served() is context
 
 
 @pytest.mark.parametrize("spoil", ["half renewed", "garbage", "gone"])
@@ -44,7 +44,8 @@ def test_files_that_cannot_be_served_leave_the_old_certificate_in_use(
 ) -> None:
     caplog.set_level(logging.WARNING, "bendybus")
     tls = server_tls(files)
-    context, certificate = tls.context(), tls.certificate
+    served = tls.served()
+    context, certificate = served(), tls.certificate
     key = files.server_key.read_bytes()
     if spoil == "half renewed":
         renew(files)
@@ -56,13 +57,13 @@ def test_files_that_cannot_be_served_leave_the_old_certificate_in_use(
 
     assert not tls.look_again()
 
-    assert (tls.context(), tls.certificate) == (context, certificate)
+    assert (served(), tls.certificate) == (context, certificate)
     assert not tls.look_again()
     assert caplog.text.count("the old certificate stays in use") == 1
     # And the rest of the renewal is taken up when it comes.
     renew(files)
     assert tls.look_again()
-    assert tls.context() is not context
+    assert served() is not context
 
 
 @pytest.mark.parametrize(("days_left", "warnings"), [(20, 0), (13, 1), (-1, 1)])

@@ -41,7 +41,7 @@ async def echoing(
     tls: ServerTls | None, there: set[Echo], protocols: tuple[str, ...] = ()
 ) -> AsyncIterator[OpenDoor]:
     """Open a door behind which everything is echoed."""
-    context = None if tls is None else (lambda: tls.context(protocols))
+    context = None if tls is None else tls.served(protocols)
     door = await open_door(Door("amqps", "127.0.0.1", 0, context), lambda: Echo(there))
     try:
         yield door

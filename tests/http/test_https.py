@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -29,7 +28,7 @@ def files(tmp_path: Path) -> AuthorityFolder:
 @pytest.fixture
 async def server(files: AuthorityFolder) -> AsyncIterator[HttpServer]:
     """A plain and an encrypted door, and the same desk behind both."""
-    tls = partial(ServerTls(files.server, files.server_key).context, ("http/1.1",))
+    tls = ServerTls(files.server, files.server_key).served(("http/1.1",))
     doors = [Door("http", "127.0.0.1", 0), Door("https", "127.0.0.1", 0, tls)]
     running = await serve_http(EchoDesk(), doors)
     try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from bendybus.doors.door import Door
@@ -32,8 +31,8 @@ def chosen_doors(settings: Settings) -> ChosenDoors:
     tls = None
     if settings.tls is not None:
         tls = ServerTls(settings.tls.cert, settings.tls.key)
-        amqp.append(Door("amqps", settings.host, settings.amqps_port, tls.context))
-        over_http = partial(tls.context, _HTTP_PROTOCOLS)
+        amqp.append(Door("amqps", settings.host, settings.amqps_port, tls.served()))
+        over_http = tls.served(_HTTP_PROTOCOLS)
         http.append(Door("https", settings.host, settings.https_port, over_http))
     return ChosenDoors(tuple(amqp), tuple(http), tls)
 

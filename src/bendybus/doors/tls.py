@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -49,12 +49,10 @@ class ServerTls:
         self._warned_at: datetime | None = None
         self.certificate = self._check()
 
-    def context(self, protocols: Sequence[str] = ()) -> ssl.SSLContext:
-        """Return what a new connection is to use; `protocols` are those of ALPN."""
-        wanted = tuple(protocols)
-        if wanted not in self._contexts:
-            self._contexts[wanted] = self._made(wanted)
-        return self._contexts[wanted]
+    def served(self, protocols: tuple[str, ...] = ()) -> Callable[[], ssl.SSLContext]:
+        """Return what a door asks at every connection; `protocols` are those of ALPN."""
+        self._contexts[protocols] = self._made(protocols)
+        return lambda: self._contexts[protocols]
 
     def look_again(self) -> bool:
         """Take the certificate from the files if they have changed; say whether it was taken.

@@ -37,7 +37,7 @@ def files(tmp_path: Path) -> AuthorityFolder:
 async def listener(served: Served, files: AuthorityFolder) -> AsyncIterator[AmqpListener]:
     """An encrypted door of the broker."""
     tls = ServerTls(files.server, files.server_key)
-    async with listening(served.broker, tls=tls.context) as encrypted:
+    async with listening(served.broker, tls=tls.served()) as encrypted:
         yield encrypted
 
 
