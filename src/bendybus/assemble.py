@@ -33,7 +33,7 @@ from bendybus.http.management import management_routes
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
-from bendybus.model.errors import DataFolderInUse, StartRefused, StoreNotFound
+from bendybus.model.errors import DataFolderInUse, EntityNotFound, StartRefused, StoreNotFound
 from bendybus.model.store_status import StoreStatus
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.listener import AmqpListener, listen
@@ -178,8 +178,7 @@ async def _serving(
     try:
         websockets = websockets_to(listener)
         desks = {
-            each: _desk(each, StoreDrills(stores), clock, websockets, is_default=not at)
-            for at, each in enumerate(served)
+            each: _desk(each, hosts, StoreDrills(stores), clock, websockets) for each in served
         }
         desk: Desk = desks[hosts.default]
         if len(served) > 1:
@@ -195,11 +194,10 @@ async def _serving(
 
 def _desk(
     served: ServedNamespace,
+    hosts: Hosts,
     drills: StoreDrills,
     clock: Clock,
     websockets: Upgrade,
-    *,
-    is_default: bool,
 ) -> Front:
     """Build what answers the HTTP requests for one namespace; stores are the default one's."""
     catalog, authentication = served
@@ -208,16 +206,22 @@ def _desk(
     def now() -> datetime:
         return datetime.now(UTC)
 
+    def is_elsewhere(host: str) -> bool:
+        try:
+            return hosts.of(host) is not served
+        except EntityNotFound:
+            return True
+
     app = create_app(
         namespace=catalog.namespace,
         authentication=authentication,
         drills=drills,
-        has_stores=is_default,
+        has_stores=served is hosts.default,
         is_started=lambda: True,
         now=now,
         routes=[
             *access_rule_routes(catalog, authorization, clock),
-            *management_routes(catalog, authorization, clock),
+            *management_routes(catalog, authorization, clock, is_elsewhere),
         ],
     )
     rest = Rest(catalog, authentication, clock)

@@ -21,6 +21,7 @@ from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.management import management_routes
 from bendybus.model.entity import Queue, Topic
+from bendybus.model.tier import Tier
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 from tests.http.store_shelf import RULES, StoreShelf, authorized
@@ -101,11 +102,15 @@ class _UntidyTransport(httpx.ASGITransport):
 
 @asynccontextmanager
 async def managing(
-    folder: Path, entities: Sequence[Queue | Topic] = (), *, stores: int = 4
+    folder: Path,
+    entities: Sequence[Queue | Topic] = (),
+    *,
+    stores: int = 4,
+    tier: Tier = Tier(),  # noqa: B008 - it is frozen
 ) -> AsyncIterator[Administrator]:
-    """Serve entities, and whatever the test makes."""
+    """Serve entities, and whatever the test makes; another namespace has the host `elsewhere`."""
     clock = ManualClock()
-    async with local_broker(folder, entities, clock, stores=stores) as broker:
+    async with local_broker(folder, entities, clock, stores=stores, tier=tier) as broker:
         broker.catalog.access.rules = RULES
         authentication = Authentication(broker.catalog, clock)
         authorization = Authorization(authentication)
@@ -117,7 +122,9 @@ async def managing(
             now=lambda: datetime.fromtimestamp(clock.now() / 1000, UTC),
             routes=[
                 *access_rule_routes(broker.catalog, authorization, clock),
-                *management_routes(broker.catalog, authorization, clock),
+                *management_routes(
+                    broker.catalog, authorization, clock, lambda host: host.startswith("elsewhere")
+                ),
             ],
         )
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)

@@ -55,6 +55,10 @@ BAD_PROPERTIES = {
     "a target of dead letters that is not there": (
         "<ForwardDeadLetteredMessagesTo>nowhere</ForwardDeadLetteredMessagesTo>"
     ),
+    "a target in another namespace": "<ForwardTo>sb://elsewhere:5671/q</ForwardTo>",
+    "a target of dead letters in another namespace": (
+        "<ForwardDeadLetteredMessagesTo>https://elsewhere.example/q</ForwardDeadLetteredMessagesTo>"
+    ),
     "forwarding to itself": "<ForwardTo>new</ForwardTo>",
     "the same twice": "<RequiresSession>true</RequiresSession>" * 2,
     "a right that is none": (

@@ -27,7 +27,7 @@ _ENDLESS: Final = timedelta(days=10_675_199)
 _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#]*/?(?P<path>[^?#]*)")
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://(?P<host>[^/?#]*)/?(?P<path>[^?#]*)")
 # The clients cut five characters off the type of a value in order to know it.
 _PREFIX: Final = "d6p1"
 
@@ -75,14 +75,17 @@ def read_text_or_none(element: Element) -> str | None:
 
 
 def read_entity_path(element: Element) -> str | None:
-    """Read the name of an entity, given alone or as the end of a URL.
-
-    The host is not compared: one broker answers under many names.
-    """
+    """Read the name of an entity, given alone or as the end of a URL."""
     text = element.text.strip()
     absolute = _ABSOLUTE.fullmatch(text)
     path = text if absolute is None else unquote(absolute["path"])
     return path.strip("/") or None
+
+
+def host_in_entity_url(element: Element) -> str | None:
+    """Return the host of a URL that names an entity; None where the name stands alone."""
+    absolute = _ABSOLUTE.fullmatch(element.text.strip())
+    return None if absolute is None else absolute["host"]
 
 
 def write_entity_url(host: str, path: str) -> str:

@@ -179,5 +179,6 @@ def _time(at: Instant | None) -> datetime | None:
 
 
 def _response(document: str, media_type: str, status: int, *, etag: str | None = None) -> Response:
-    headers = {} if etag is None else {"ETag": etag}
+    # Descriptions hold keys, which are not for caches on the way.
+    headers = {"Cache-Control": "no-store"} | ({} if etag is None else {"ETag": etag})
     return Response(document, status, headers, media_type=media_type)

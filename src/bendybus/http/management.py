@@ -1,6 +1,7 @@
 """The management API: entities over HTTP, as ATOM entries (R7)."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -25,6 +26,7 @@ from bendybus.http.entity_path import EntityPath, read_path
 from bendybus.http.forward_targets import check_targets
 from bendybus.http.paging import page_of
 from bendybus.http.requested import (
+    IsElsewhere,
     changed_entity,
     naming_element,
     new_entity,
@@ -37,12 +39,17 @@ from bendybus.model.entity import Queue, Subscription, Topic, name_key, subscrip
 from bendybus.model.errors import ArgumentInvalid, EntityNotFound
 from bendybus.store.port import EntityRecord
 
-_LISTED = {Kind.QUEUE: Queue, Kind.TOPIC: Topic}
+_LISTED: Final = {Kind.QUEUE: Queue, Kind.TOPIC: Topic}
 
 
-def management_routes(catalog: Catalog, authorization: Authorization, clock: Clock) -> list[Route]:
+def management_routes(
+    catalog: Catalog,
+    authorization: Authorization,
+    clock: Clock,
+    is_elsewhere: IsElsewhere = lambda _: False,
+) -> list[Route]:
     """Return the one route, which takes all paths that no other has taken."""
-    management = Management(catalog, authorization, clock)
+    management = Management(catalog, authorization, clock, is_elsewhere)
     return [Route("/{path:path}", management.answer, methods=["GET", "PUT", "DELETE"])]
 
 
@@ -64,10 +71,17 @@ class _Put:
 class Management:
     """Answers requests about the entities of one namespace."""
 
-    def __init__(self, catalog: Catalog, authorization: Authorization, clock: Clock) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        authorization: Authorization,
+        clock: Clock,
+        is_elsewhere: IsElsewhere,
+    ) -> None:
         self._catalog = catalog
         self._authorization = authorization
         self._clock = clock
+        self._is_elsewhere = is_elsewhere
         self._started_at = clock.now()
 
     async def answer(self, request: Request) -> Response:
@@ -121,7 +135,7 @@ class Management:
     async def _put(self, put: "_Put", answers: Answers) -> Response:
         status = 201 if put.match is None else 200
         try:
-            entry = read_body(await put.request.body(), put.path)
+            entry = read_body(await put.request.body(), put.path, self._is_elsewhere)
             if put.path.rule is not None:
                 return await self._put_rule(entry, put, answers, status)
             await self._check_targets(entry, put)

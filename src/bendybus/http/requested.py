@@ -1,11 +1,13 @@
 """What the body of a PUT asks for, as an entity of the model."""
 
 import dataclasses
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from bendybus.atom.entries import Entry, read_entry
-from bendybus.atom.properties import Kind, element_of, left_out, read_properties
+from bendybus.atom.properties import PARTS, Kind, element_of, left_out, read_properties
 from bendybus.atom.rules import read_rule
+from bendybus.atom.values import host_in_entity_url
 from bendybus.http.api_version import ApiVersion
 from bendybus.http.entity_path import EntityPath
 from bendybus.model.entity import (
@@ -19,16 +21,30 @@ from bendybus.model.entity import (
 from bendybus.model.errors import ArgumentInvalid
 from bendybus.model.rule import DEFAULT_RULE_NAME, Rule
 
+# Says of a host, with or without a port, whether it means another namespace than this one.
+IsElsewhere = Callable[[str], bool]
+
+_FORWARDS: Final = ("ForwardTo", "ForwardDeadLetteredMessagesTo")
+
 Properties = TypeVar("Properties", QueueProperties, TopicProperties, SubscriptionProperties)
 
 
-def read_body(body: bytes, path: EntityPath) -> Entry:
-    """Read an entry that fits the path. Raises `ArgumentInvalid`."""
+def read_body(body: bytes, path: EntityPath, is_elsewhere: IsElsewhere) -> Entry:
+    """Read an entry that fits the path, and the namespace. Raises `ArgumentInvalid`."""
     entry = read_entry(body)
     allowed = (Kind.QUEUE, Kind.TOPIC) if path.kind is None else (path.kind,)
     if entry.kind not in allowed:
         wanted = " or ".join(kind.value for kind in allowed)
         raise ArgumentInvalid(f"The body holds a {entry.kind.value}; this path takes a {wanted}.")
+    for name in _FORWARDS:
+        target = entry.description.find(name)
+        host = None if target is None else host_in_entity_url(target)
+        if host is not None and is_elsewhere(host):
+            raise ArgumentInvalid(
+                f"the host {host[:260]!r} is that of another namespace; messages are forwarded"
+                " within one",
+                argument=PARTS[name].field,
+            )
     return entry
 
 

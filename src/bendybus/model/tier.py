@@ -148,7 +148,15 @@ class Tier:
         """Hold the size and the life of messages to what the tier allows."""
         kilobytes = properties.max_message_size_kilobytes
         if self.is_premium:
-            kilobytes = max(kilobytes, MESSAGE_KILOBYTES_PREMIUM)
+            # What a queue has of which nobody said otherwise.
+            if kilobytes == MESSAGE_KILOBYTES_STANDARD:
+                kilobytes = MESSAGE_KILOBYTES_PREMIUM
+            if kilobytes < MESSAGE_KILOBYTES_PREMIUM:
+                raise ArgumentOutOfRange(
+                    f"must be at least {MESSAGE_KILOBYTES_PREMIUM} in the Premium tier, not"
+                    f" {kilobytes}",
+                    argument="max_message_size_kilobytes",
+                )
             return replace(properties, max_message_size_kilobytes=kilobytes)
         if kilobytes > MESSAGE_KILOBYTES_STANDARD:
             raise ArgumentOutOfRange(
