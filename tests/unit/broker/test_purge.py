@@ -6,14 +6,19 @@ from pathlib import Path
 import pytest
 
 from bendybus.broker.browse import browse
-from bendybus.broker.purge import PurgeWish, purge
+from bendybus.broker.deferred import receive_deferred
+from bendybus.broker.look import Stretch, extent_of
+from bendybus.broker.purge import PurgeWish, purge, purge_selected
+from bendybus.broker.receive import ReceiveMode
 from bendybus.broker.schedule import schedule
 from bendybus.broker.send import send
+from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.settle import settle
 from bendybus.model.errors import StoreUnavailable
-from bendybus.model.ids import FragmentIndex, Instant, SubQueue
+from bendybus.model.ids import COUNTER_BITS, FragmentIndex, Instant, SubQueue
 from bendybus.model.message import Message, MessageState
 from bendybus.model.outcome import DeadLetter, Defer
+from bendybus.model.selection import Selection
 from bendybus.testing.clock import NOON, ManualClock
 from bendybus.testing.local_broker import LocalBroker
 from tests.unit.broker.serving_verbs import receiver, send_each, verbs
@@ -120,3 +125,54 @@ async def test_a_fragment_that_is_away_is_passed_over_but_not_taken_for_empty(
         await purge(queue.main, PurgeWish(100, FOREVER), clock)
     await broker.stores[1].bring_online()
     assert await purge(queue.main, PurgeWish(100, FOREVER), clock) == 16
+
+
+# By what messages say
+
+
+async def _selected(broker: LocalBroker, sub_queue: ServedSubQueue, selection: Selection) -> int:
+    """Go through all fragments as a client does; return how many were deleted."""
+    deleted = 0
+    for fragment, last in enumerate((await extent_of(sub_queue)).last_sequences):
+        at: int | None = fragment << COUNTER_BITS
+        assert last is not None
+        while at is not None and at <= last:
+            part = await purge_selected(
+                sub_queue,
+                Stretch(at, last, 7),
+                selection,
+                broker.catalog.reader,
+                broker.clock,
+                is_dry_run=False,
+            )
+            deleted, at = deleted + part.deleted, part.next_sequence
+    return deleted
+
+
+@QUEUES
+async def test_a_selection_is_deleted_of_every_state_apart(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await send_each(queue, clock, 6)
+    taker = receiver(queue, clock)
+    held = []
+    while found := await taker.receive(10):
+        held += found
+    await settle(queue.main, [each.lock for each in held[:3]], Defer(), clock)
+    await settle(queue.main, [each.lock for each in held[3:5]], DeadLetter("why"), clock)
+    # One that was deferred is in somebody's hands again.
+    mode = ReceiveMode.PEEK_LOCK
+    await receive_deferred(queue.main, [held[0].sequence], mode, clock, None)
+    await schedule(queue, [Message(b"later", scheduled_at=Instant(NOON + 1000))], clock)
+    await send_each(queue, clock, 2)
+
+    assert await _selected(broker, queue.main, Selection(enqueued_until=Instant(NOON - 1))) == 0
+    assert await _selected(broker, queue.main, Selection()) == 2
+    assert await _selected(broker, queue.main, Selection(MessageState.DEFERRED)) == 2
+    assert await _selected(broker, queue.main, Selection(MessageState.SCHEDULED)) == 1
+    dead = queue.sub_queues[SubQueue.DEAD_LETTER]
+    assert await _selected(broker, dead, Selection(reason="other")) == 0
+    assert await _selected(broker, dead, Selection(reason="why")) == 2
+    left = {each.sequence for each in await browse(queue.main, 0, 100)}
+    assert left <= {held[0].sequence, held[5].sequence}
