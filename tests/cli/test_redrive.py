@@ -255,7 +255,8 @@ def test_by_hand_messages_are_moved_in_transactions(
 
     bury(client, queue)
     monkeypatch.setattr(Client, "redrive", not_served)
-    some = ("--filter", "number < 4", "--set", "again = TRUE")
+    some = ("--filter", "number < 4", "--set", "again = TRUE", "--rate", "1000")
+    assert command(connection, "redrive", queue, *some, "--dry-run") == "4 would be redriven\n"
     assert command(connection, "redrive", queue, *some) == "4 redriven\n"
     assert numbers(client, queue) == [0, 1, 2, 3]
     assert numbers(client, queue, sub_queue=DEAD) == [4, 5, 6, 7, 8, 9]

@@ -5,6 +5,7 @@ is sent first and completed then, so that a run that is cut off may leave one th
 nobody does that without having been asked.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -45,11 +46,6 @@ class ByHand:
     """One run."""
 
     def __init__(self, client: Client, wish: Redrive, *, may_double: bool) -> None:
-        if wish.rate is not None or wish.dry_run:
-            raise CommandFailed(
-                "this service cannot redrive by itself, and from here neither --rate nor --dry-run"
-                " can be kept; look with `bendybus peek --dead-letter --filter …` instead"
-            )
         self._client = client
         self._wish = wish
         self._may_double = may_double
@@ -61,39 +57,54 @@ class ByHand:
         self, entity: str, subscription: str | None, sub_queue: SubQueue, show: OnProgress
     ) -> Progress:
         """Go through the dead letters that come, until none comes or one comes twice."""
-        wish, progress = self._wish, Progress()
+        wish = self._wish
         to = wish.to or entity
         if wish.to is None and (subscription is not None or sub_queue is not SubQueue.DEAD_LETTER):
             raise CommandFailed(
                 "this service cannot put a message back there; say with --to which queue or topic"
                 " is to have it"
             )
-        held: list[ReceivedMessage] = []
-        seen: set[int] = set()
         with self._client.receiver(
             entity, subscription=subscription, sub_queue=sub_queue
         ) as receiver:
-            try:
-                while some := receiver.receive(TOGETHER, WAIT_SECONDS):
-                    for message in some:
-                        is_new = message.sequence_number not in seen
-                        seen.add(message.sequence_number or 0)
-                        held.append(message)
-                        if is_new and self._is_meant(message, progress):
-                            self._move(receiver, message, to)
-                            held.pop()
-                            progress.done += 1
-                        progress.looked_at += is_new
-                        progress.total = progress.looked_at
-                    show(progress)
-                    if len(seen) > progress.looked_at or len(held) >= HELD_MAX:
-                        break
-                    if progress.done == wish.count:
-                        break
-            finally:
-                # What is lost meanwhile is free anyway.
-                with suppress(ClientError):
-                    receiver.abandon(held)
+            return self._looked(receiver) if wish.dry_run else self._moved(receiver, to, show)
+
+    def _looked(self, receiver: Receiver) -> Progress:
+        """Count those that are meant, without touching them."""
+        progress, at = Progress(), 0
+        while some := receiver.peek(TOGETHER, at):
+            progress.looked_at += len(some)
+            progress.done += sum(map(self._test, some))
+            at = (some[-1].sequence_number or 0) + 1
+        progress.total = progress.looked_at
+        if self._wish.count is not None:
+            progress.done = min(progress.done, self._wish.count)
+        return progress
+
+    def _moved(self, receiver: Receiver, to: str, show: OnProgress) -> Progress:
+        progress = Progress()
+        held: list[ReceivedMessage] = []
+        seen: set[int] = set()
+        try:
+            while some := receiver.receive(TOGETHER, WAIT_SECONDS):
+                for message in some:
+                    is_new = message.sequence_number not in seen
+                    seen.add(message.sequence_number or 0)
+                    held.append(message)
+                    if is_new and self._is_meant(message, progress):
+                        self._move(receiver, message, to)
+                        held.pop()
+                        progress.done += 1
+                    progress.looked_at += is_new
+                    progress.total = progress.looked_at
+                show(progress)
+                has_come_round = len(held) + progress.done > len(seen)
+                if has_come_round or len(held) >= HELD_MAX or progress.done == self._wish.count:
+                    break
+        finally:
+            # What is lost meanwhile is free anyway.
+            with suppress(ClientError):
+                receiver.abandon(held)
         return progress
 
     def _is_meant(self, message: ReceivedMessage, progress: Progress) -> bool:
@@ -102,6 +113,8 @@ class ByHand:
     def _move(self, receiver: Receiver, message: ReceivedMessage, to: str) -> None:
         sent = self._edited(message)
         sender = self._client.sender(to)
+        if self._wish.rate is not None:
+            time.sleep(1 / self._wish.rate)
         if self._is_transacted:
             try:
                 with self._client.transaction() as transaction:
