@@ -142,7 +142,6 @@ async def _shake_hands(client: socket.socket, door: Door, make: MakeProtocol) ->
     assert door.tls is not None
     loop = asyncio.get_running_loop()
     try:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await loop.connect_accepted_socket(
             partial(_Threshold, make),
             client,

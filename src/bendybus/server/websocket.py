@@ -7,13 +7,15 @@ this is a transport like any other, and the connection does not know which one i
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import SEND_EOF, State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
+
+from bendybus.settings import is_loopback
 
 PATH: Final = "/$servicebus/websocket"
 SUBPROTOCOL: Final = Subprotocol("AMQPWSB10")
@@ -109,10 +111,12 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _answer(self, request: Request) -> None:
         frames = self._frames
-        if unquote(request.path.partition("?")[0]).rstrip("/").lower() == PATH:
-            response = frames.accept(request)
-        else:
+        if unquote(request.path.partition("?")[0]).rstrip("/").lower() != PATH:
             response = frames.reject(404, f"AMQP over WebSocket is at {PATH}.\n")
+        elif not _may_connect(request, self.transport):
+            response = frames.reject(403, "Pages of other hosts may not connect.\n")
+        else:
+            response = frames.accept(request)
         frames.send_response(response)
         self.flush()
         if frames.state is State.OPEN:
@@ -169,3 +173,28 @@ class _WebSocketTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - of asyncio
         """Say something about the connection."""
         return self._websocket.transport.get_extra_info(name, default)
+
+
+def _may_connect(request: Request, transport: asyncio.Transport) -> bool:
+    """Whether a request comes from no web page, from one of this machine, or from one of our own.
+
+    A browser lets any page connect to this machine, and everyone knows the development key. Whose
+    page it is, the browser says in Origin. That our own host is meant there only counts where a
+    name cannot be pointed at this machine by others: with a certificate, or beyond this machine.
+    """
+    origins = request.headers.get_all("Origin")
+    if len(origins) != 1:
+        return not origins
+    host = _host_of(origins[0])
+    if is_loopback(host):
+        return True
+    address = transport.get_extra_info("sockname")[0]
+    is_sure = transport.get_extra_info("sslcontext") is not None or not is_loopback(address)
+    return bool(host) and is_sure and host == _host_of(f"//{request.headers.get('Host', '')}")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -129,6 +129,37 @@ async def test_a_request_that_is_not_ours_is_refused_and_the_connection_closed(
     assert served.listener.connections == set()
 
 
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://localhost:3000", 101),
+        ("https://127.0.0.1", 101),
+        ("http://[::1]:5300", 101),
+        ("https://evil.example", 403),
+        ("https://evil.example\r\nOrigin: http://localhost", 403),
+        ("http://localhost.evil.example", 403),
+        ("null", 403),
+        ("http://[", 403),
+        ("", 403),
+    ],
+)
+async def test_web_pages_of_other_hosts_may_not_connect(
+    stranger: RawWebSocket, origin: str, status: int
+) -> None:
+    """Everyone knows the development key, and browsers let every page connect to this machine."""
+    answer = await stranger.ask(headers={**HEADERS, "Origin": origin})
+
+    assert answer.status == status
+
+
+async def test_a_name_that_others_point_at_this_machine_makes_no_page_our_own(
+    stranger: RawWebSocket,
+) -> None:
+    headers = {**HEADERS, "Host": "evil.example:5300", "Origin": "http://evil.example:5300"}
+
+    assert (await stranger.ask(headers=headers)).status == 403
+
+
 # What is inside
 
 

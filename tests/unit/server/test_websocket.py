@@ -3,6 +3,7 @@
 import asyncio
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,19 +24,23 @@ class Kept(asyncio.Protocol):
 class Wire(asyncio.Transport):
     """Takes what is written, and goes nowhere."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, information: dict[str, object] | None = None) -> None:
+        super().__init__(information)
+        self.is_closed = False
         self.written = bytearray()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
     def is_closing(self) -> bool:
-        return False
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
-def request() -> bytes:
-    lines = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+def request(**headers: str) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {**HEADERS, **headers}.items())
     return f"GET {PATH} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
@@ -50,6 +55,28 @@ def opened() -> tuple[WebSocketConnection, Kept]:
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     ends = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
     return [data[start:end] for start, end in pairwise(ends)]
+
+
+@pytest.mark.parametrize(
+    ("origin", "information", "is_welcome"),
+    [
+        ("https://bus.example", {"sockname": ("127.0.0.1", 1), "sslcontext": object()}, True),
+        ("https://bus.example:443", {"sockname": ("10.0.0.1", 1)}, True),
+        ("https://bus.example", {"sockname": ("127.0.0.1", 1)}, False),
+        ("http://[", {"sockname": ("10.0.0.1", 1)}, False),
+        ("https://other.example", {"sockname": ("10.0.0.1", 1), "sslcontext": object()}, False),
+    ],
+)
+def test_pages_of_the_broker_s_own_host_may_connect_where_its_name_is_sure(
+    origin: str, information: dict[str, object], is_welcome: bool
+) -> None:
+    wire = Wire(information)
+    connection = WebSocketConnection(Kept)
+    connection.connection_made(wire)
+
+    connection.data_received(request(Host="bus.example:5443", Origin=origin))
+
+    assert wire.written.startswith(b"HTTP/1.1 101" if is_welcome else b"HTTP/1.1 403")
 
 
 PLACES = st.lists(st.integers(min_value=0, max_value=2**20), max_size=12)
