@@ -16,7 +16,7 @@ from bendybus.http.answers import encode_answer
 from bendybus.http.chunks import ChunkedBody
 from bendybus.http.exchange import Admission, Answer, Desk, Request
 from bendybus.http.guard import Guard
-from bendybus.http.request_head import RequestHead, RequestRefused, find_head, parse_head
+from bendybus.http.request_head import HeadReader, RequestHead, RequestRefused
 
 IDLE_SECONDS: Final = 60.0
 HEAD_SECONDS: Final = 15.0
@@ -38,6 +38,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._buffer = bytearray()
+        self._reading: HeadReader | None = None
         self._head: RequestHead | None = None
         self._admission: Admission
         self._chunks: ChunkedBody | None = None
@@ -133,7 +134,7 @@ class HttpConnection(asyncio.Protocol):
         """End a connection whose client has not gone on in time."""
         if self._is_parting or self._is_blocked:
             self._transport.abort()
-        elif self._head is None and not self._buffer:
+        elif self._head is None and not self._has_begun:
             self._transport.close()
         else:
             self._refuse(RequestRefused(408, "The request did not come in time."))
@@ -173,18 +174,15 @@ class HttpConnection(asyncio.Protocol):
 
     def _read_head(self) -> bool:
         """Take the head, once it is whole. False: nothing more is to be done now."""
-        buffer = self._buffer
-        if buffer.startswith(b"\r\n"):
-            # Some clients end a body so; the standard asks to overlook it once.
-            del buffer[:2]
-        raw = find_head(buffer)
-        if raw is None:
-            if buffer and not self._has_begun:
+        if self._reading is None:
+            self._reading = HeadReader()
+        head = self._reading.take(self._buffer)
+        if head is None:
+            if not self._has_begun and self._reading.has_begun:
                 self._has_begun = True
                 self._wait_for_client(HEAD_SECONDS)
             return False
-        del buffer[: len(raw)]
-        head = parse_head(raw)
+        self._reading = None
         if "upgrade" in head.fields and self._upgrade(head):
             return False
         self._head = head

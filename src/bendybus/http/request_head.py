@@ -1,30 +1,31 @@
-"""The head of a request, read by a grammar that leaves nothing to interpretation.
+"""The head of a request, read so that nothing is left to interpretation.
 
 Whoever stands between a client and this broker reads the same bytes. Wherever two readers could
 disagree about where a request ends, the second half of it becomes a request that nobody sent
-(smuggling). So everything that RFC 9112 merely tolerates is refused here:
+(smuggling). llhttp, the parser of Node.js, reads the lines here, with all its leniencies off: lines
+end in CR LF, no line continues another, a name is followed by its colon at once, a body has one
+length. The rest is ours:
 
-Rule 1: lines end in CR LF, both of them; neither stands alone, and no line continues another.
-Rule 2: a name is followed by its colon at once.
-Rule 3: a body is announced once: by one Content-Length of digits, or by `chunked` and nothing
-        else; never by both, never twice.
-Rule 4: there is one Host (HTTP/1.0 may leave it out), and a target with a host names the same.
-Rule 5: a path means what it says: no `.` or `..`, no empty segment, no backslash, no NUL, however
+Rule 1: a body is announced by one Content-Length, or by `chunked` and nothing else.
+Rule 2: there is one Host (HTTP/1.0 may leave it out), and a target with a host names the same.
+Rule 3: what decides who asks, or for what, is not said twice.
+Rule 4: a path means what it says: no `.` or `..`, no empty segment, no backslash, no NUL, however
         they are encoded.
+Rule 5: a head is bounded, and costs work in proportion to its bytes, however they are cut.
 """
 
 import re
-from functools import lru_cache
 from typing import Final, NamedTuple
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 HEAD_BYTES_MAX: Final = 96 * 1024  # properties of 64 KiB, a token of 8 KiB, and the rest
 HEADERS_MAX: Final = 256
 TARGET_LENGTH_MAX: Final = 8 * 1024
 LENGTH_DIGITS_MAX: Final = 15
 
-_FORBIDDEN: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n")
-_REQUEST_LINE: Final = re.compile(r"([A-Z]{1,20}) ([!-~]+) HTTP/(\d)\.(\d)")
-_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_END: Final = b"\r\n\r\n"
+_TARGET: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._~\-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 _ABSOLUTE: Final = re.compile(r"https?://(?P<host>[^/?#]+)(?P<rest>/.*|)", re.IGNORECASE)
 _SLASH: Final = "(?:/|%2[Ff])"
@@ -85,80 +86,128 @@ class RequestHead(NamedTuple):
         return "expect" in self.fields
 
 
-def find_head(buffer: bytearray) -> bytes | None:
-    """Return the head at the front of what came, with its empty line; None if it goes on.
+class HeadReader:
+    """Takes one head out of what comes, piece by piece.
 
-    Raises `RequestRefused` as soon as it cannot become one.
+    It hands llhttp the bytes up to the empty line and no more: what follows is the body or the
+    next request, and is for others to judge.
     """
-    end = buffer.find(b"\r\n\r\n", 0, HEAD_BYTES_MAX)
-    if end >= 0:
-        return bytes(buffer[: end + 4])
-    if len(buffer) >= HEAD_BYTES_MAX:
-        raise RequestRefused(431, f"The head of a request may have {HEAD_BYTES_MAX} bytes.")
-    # A last CR may still get its LF.
-    judged = len(buffer) - buffer.endswith(b"\r")
-    if buffer and (not 0x41 <= buffer[0] <= 0x5A or _FORBIDDEN.search(buffer, 0, judged)):
-        raise RequestRefused(400, "This is not HTTP/1.1.")
-    return None
+
+    def __init__(self) -> None:
+        self._parser = HttpRequestParser(self)
+        self._raw = bytearray()
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._is_whole = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any of it has come."""
+        return bool(self._raw)
+
+    def take(self, buffer: bytearray) -> RequestHead | None:
+        """Take what is there; return the head when it is whole. Raises `RequestRefused`."""
+        room = HEAD_BYTES_MAX - len(self._raw)
+        # The end may have begun in the piece before.
+        begun = self._raw[1 - len(_END) :]
+        end = (begun + buffer[:room]).find(_END)
+        size = min(len(buffer), room) if end < 0 else end + len(_END) - len(begun)
+        piece = bytes(buffer[:size])
+        del buffer[:size]
+        self._raw += piece
+        self._parse(piece)
+        if end >= 0:
+            return self._head()
+        if len(self._raw) >= HEAD_BYTES_MAX:
+            raise RequestRefused(431, f"The head of a request may have {HEAD_BYTES_MAX} bytes.")
+        return None
+
+    # llhttp's calls
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        if len(self._headers) >= HEADERS_MAX:
+            raise RequestRefused(431, f"A request may have {HEADERS_MAX} headers.")
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Note that llhttp has seen the end, too."""
+        self._is_whole = True
+
+    def _parse(self, piece: bytes) -> None:
+        try:
+            self._parser.feed_data(piece)
+        except HttpParserUpgrade:
+            # Whether another protocol is spoken is decided when the head is read.
+            return
+        except HttpParserError as error:
+            if isinstance(error.__context__, RequestRefused):
+                raise error.__context__ from None
+            raise RequestRefused(400, "This is no request of HTTP/1.1.") from None
+
+    def _head(self) -> RequestHead:
+        if not self._is_whole:
+            raise RequestRefused(400, "The head of the request ends before it is whole.")
+        method = self._parser.get_method().decode("latin-1")
+        version = self._parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise RequestRefused(505, "Only HTTP/1.1 is served.")
+        # llhttp overlooks further spaces, which others may take for an empty target.
+        line = b"%b %b HTTP/" % (self._parser.get_method(), self._target)
+        if not self._raw.removeprefix(b"\r\n").startswith(line):
+            raise RequestRefused(400, "The first line is not a method, a target and a version.")
+        if method in _NEVER_SERVED:
+            raise RequestRefused(501, f"{method} is not served.")
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1").strip(" \t"))
+            for name, value in self._headers
+        ]
+        fields = _by_name(headers)
+        is_old = version == "1.0"
+        path, query = _split_target(self._target.decode("latin-1"), fields, is_old=is_old)
+        length, is_chunked = _body_framing(fields, is_old=is_old)
+        if fields.get("expect", "100-continue").lower() != "100-continue":
+            raise RequestRefused(417, "Only 100-continue can be expected.")
+        connection = fields.get("connection", "").lower()
+        is_kept_alive = not is_old and (
+            not connection or "close" not in [each.strip() for each in connection.split(",")]
+        )
+        return RequestHead(
+            method,
+            path,
+            query,
+            headers,
+            fields,
+            length,
+            is_chunked,
+            is_kept_alive,
+            bytes(self._raw),
+        )
 
 
-def parse_head(raw: bytes) -> RequestHead:
-    """Read a whole head. Raises `RequestRefused`."""
-    if _FORBIDDEN.search(raw):
-        raise RequestRefused(400, "The head of the request has a byte that no line may have.")
-    first, *lines = raw[:-4].decode("latin-1").split("\r\n")
-    method, target, minor = _request_line(first)
-    if len(lines) > HEADERS_MAX:
-        raise RequestRefused(431, f"A request may have {HEADERS_MAX} headers.")
-    headers: list[tuple[str, str]] = []
+def _by_name(headers: list[tuple[str, str]]) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        key = _checked_name(name)
-        if not colon or not key:
-            raise RequestRefused(400, "A line of the head is not a header.")
-        value = value.strip(" \t")
-        headers.append((name, value))
-        if key in fields:
-            if key in _ONCE:
-                raise RequestRefused(400, f"The header {key} comes twice.")
-            value = f"{fields[key]}, {value}"
-        fields[key] = value
-    path, query = _split_target(target, fields, minor)
-    length, is_chunked = _body_framing(fields, minor)
-    if fields.get("expect", "100-continue").lower() != "100-continue":
-        raise RequestRefused(417, "Only 100-continue can be expected.")
-    connection = fields.get("connection", "").lower()
-    is_kept_alive = minor == 1 and (
-        not connection or "close" not in [each.strip() for each in connection.split(",")]
-    )
-    return RequestHead(method, path, query, headers, fields, length, is_chunked, is_kept_alive, raw)
+    for name, value in headers:
+        key = name.lower()
+        if key not in fields:
+            fields[key] = value
+        elif key in _ONCE:
+            raise RequestRefused(400, f"The header {key} comes twice.")
+        else:
+            fields[key] = f"{fields[key]}, {value}"
+    return fields
 
 
-def _request_line(line: str) -> tuple[str, str, int]:
-    matched = _REQUEST_LINE.fullmatch(line)
-    if matched is None:
-        raise RequestRefused(400, "The first line is not a request.")
-    method, target, major, minor = matched.groups()
-    if major != "1" or minor not in "01":
-        raise RequestRefused(505, "Only HTTP/1.1 is served.")
-    if method in _NEVER_SERVED:
-        raise RequestRefused(501, f"{method} is not served.")
+def _split_target(target: str, fields: dict[str, str], *, is_old: bool) -> tuple[str, str]:
+    """Return path and query, encoded as they came; see rules 2 and 4."""
     if len(target) > TARGET_LENGTH_MAX:
         raise RequestRefused(414, f"A target may have {TARGET_LENGTH_MAX} characters.")
-    return method, target, int(minor)
-
-
-@lru_cache(maxsize=1024)
-def _checked_name(name: str) -> str:
-    """Return a header's name in lower case, or nothing if it cannot be one. Names repeat."""
-    return name.lower() if _NAME.fullmatch(name) else ""
-
-
-def _split_target(target: str, fields: dict[str, str], minor: int) -> tuple[str, str]:
-    """Return path and query, encoded as they came; see rules 4 and 5."""
     host = fields.get("host")
-    if host is None and minor == 1:
+    if host is None and not is_old:
         raise RequestRefused(400, "The request has no Host.")
     if host and not _HOST.fullmatch(host):
         raise RequestRefused(400, "The Host is no host.")
@@ -170,16 +219,16 @@ def _split_target(target: str, fields: dict[str, str], minor: int) -> tuple[str,
             )
         target = absolute["rest"] or "/"
     path, _, query = target.partition("?")
-    if "#" in target or _TRICK.search(path):
+    if not _TARGET.fullmatch(target) or "#" in target or _TRICK.search(path):
         raise RequestRefused(400, "The path of the request could be read in two ways.")
     return path, query
 
 
-def _body_framing(fields: dict[str, str], minor: int) -> tuple[int, bool]:
-    """Return how long the body is, or that it says so in chunks; see rule 3."""
+def _body_framing(fields: dict[str, str], *, is_old: bool) -> tuple[int, bool]:
+    """Return how long the body is, or that it says so in chunks; see rule 1."""
     length, coding = fields.get("content-length"), fields.get("transfer-encoding")
     if coding is not None:
-        if length is not None or minor == 0:
+        if length is not None or is_old:
             raise RequestRefused(400, "The length of the body is said in two ways.")
         if coding.lower() != "chunked":
             raise RequestRefused(501, "The only transfer coding is chunked.")
