@@ -15,7 +15,7 @@ from tests.store.traffic import Traffic
 FILE = "store.db"
 # A few pages, so that the log is written back, and begun anew, every few commits; and no retries
 # but those that a test asks for.
-HURRIED = Pacing(log_pages_max=12, retry_seconds=3600)
+HURRIED = Pacing(log_pages_max=16, retry_seconds=3600)
 
 
 class Life:

@@ -97,7 +97,10 @@ def test_an_inconsistent_file_is_found(tmp_path: Path, planted: str, expected: s
     path = tmp_path / "store.db"
     open_database(path, Pacing()).close()
     connection = apsw.Connection(str(path))
-    connection.execute("INSERT INTO entity VALUES (1, 'e', 'queue', NULL, 1, '{}', NULL, '[]', 0)")
+    connection.execute(
+        "INSERT INTO entity (number, name, kind, version, properties, places)"
+        " VALUES (1, 'e', 'queue', 1, '{}', '[]')"
+    )
     connection.execute(
         "INSERT INTO queue (number, entity, fragment, sub_queue) VALUES (1, 1, 0, 0)"
     )
