@@ -15,7 +15,7 @@ from bendybus.store.checksum import CHECKSUM_SIZE, is_intact, sealed
 from bendybus.store.sqlite.database import Database, ids_array
 
 # So much makes it worth while, and is what one turn deletes.
-LITTER_BODIES_MAX: Final = 8000
+LITTER_BODIES_MAX: Final = 4000
 LITTER_BYTES_MAX: Final = 4 * 1024 * 1024
 # Contents longer than this on average have pages to themselves, and gain nothing.
 BODY_BYTES_MAX: Final = 1024
