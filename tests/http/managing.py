@@ -52,13 +52,20 @@ class Administrator:
             headers={**authorized(now=now), **(headers or {})},
         )
 
-    async def call_raw(self, method: str, path: str, body: str) -> httpx.Response:
+    async def call_raw(
+        self,
+        method: str,
+        path: str,
+        body: str | bytes = b"",
+        headers: dict[str, str] | None = None,
+        query: str = VERSION,
+    ) -> httpx.Response:
         """Send a path as it is, which a client's library would tidy up first."""
         now = datetime.fromtimestamp(self.clock.now() / 1000, UTC)
-        headers = authorized(now=now)
+        sent = {**authorized(now=now), **(headers or {})}
         transport = _UntidyTransport(self.app, path)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-            return await http.request(method, f"/?{VERSION}", content=body, headers=headers)
+            return await http.request(method, f"/?{query}", content=body, headers=sent)
 
     async def create(self, path: str, kind: Kind, **properties: Any) -> httpx.Response:
         """Create an entity from properties by the model's names."""

@@ -146,6 +146,7 @@ _ANSWERS: Final[Mapping[Kind, tuple[str, ...]]] = {
         "ForwardDeadLetteredMessagesTo",
         "AutoDeleteOnIdle",
         "EntityAvailabilityStatus",
+        "IsClientAffine",
     ),
 }
 
@@ -173,6 +174,7 @@ _FACTS: Final[Mapping[str, Callable[[Entity, Facts], str]]] = {
     "IsAnonymousAccessible": lambda _, __: "false",
     "FilteringMessagesBeforePublishing": lambda _, __: "false",
     "EnableSubscriptionPartitioning": lambda _, __: "false",
+    "IsClientAffine": lambda _, __: "false",
     "CreatedAt": lambda _, facts: write_date_time(facts.created_at),
     "UpdatedAt": lambda _, facts: write_date_time(facts.updated_at),
     "AccessedAt": lambda _, facts: write_date_time(facts.accessed_at),

@@ -64,8 +64,8 @@ def write_feed(
     """
     following = "" if next_page is None else f'<link rel="next" href="{escape(next_page)}" />'
     return (
-        f'<feed xmlns="{ATOM}">{text_element("id", envelope.address)}'
-        f'<title type="text">{escape(envelope.title)}</title>'
+        f'<feed xmlns="{ATOM}"><title type="text">{escape(envelope.title)}</title>'
+        f"{text_element('id', envelope.address)}"
         f"{text_element('updated', write_date_time(envelope.updated))}"
         f'<link rel="self" href="{escape(envelope.address)}" />{following}'
         f"{''.join(_entry(each, kind, content, '') for each, content in entries)}</feed>"

@@ -167,9 +167,8 @@ def _read_double(element: Element) -> float:
 
 _READERS: Final[Mapping[str, Callable[[Element], PropertyValue]]] = {
     **dict.fromkeys(("", "string", "anyURI", "char"), _read_text),
-    **dict.fromkeys(
-        ("int", "long", "short", "byte", "unsignedInt", "unsignedShort", "integer"), read_number
-    ),
+    **dict.fromkeys(("byte", "short", "int", "long", "integer"), read_number),
+    **dict.fromkeys(("unsignedByte", "unsignedShort", "unsignedInt", "unsignedLong"), read_number),
     **dict.fromkeys(("double", "float", "decimal"), _read_double),
     "boolean": read_flag,
     "dateTime": lambda element: Moment.from_text(element.text.strip()),

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final
-from xml.sax.saxutils import escape
 
 from starlette.responses import Response
 
+from bendybus.atom.xml_writing import escape
 from bendybus.model.errors import BusError, Throttled
 
 CONTENT_TYPE: Final = "application/xml; charset=utf-8"
