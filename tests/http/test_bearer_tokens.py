@@ -11,6 +11,8 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.bearer_tokens import BearerTokens
@@ -24,6 +26,9 @@ from tests.http.local_issuer import LocalIssuer, local_issuer, new_key
 from tests.http.store_shelf import no_entities
 
 SECONDS = NOON // 1000
+_PUBLISHER = LocalIssuer("")
+_PUBLISHER.add_key("good")
+GOOD_KEY = _PUBLISHER.published["good"]
 AN_HOUR = SECONDS + 3600
 
 
@@ -287,6 +292,24 @@ def test_keys_that_are_not_for_signing_are_left_out(
 ) -> None:
     issuer.add_key("odd", **fields)
     assert list(read_keys(issuer.document())) == ["first"]
+
+
+ODD = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=50)
+    | st.lists(st.text(max_size=3), max_size=2)
+)
+FIELDS = st.sampled_from(["kty", "kid", "use", "alg", "crv", "x", "y", "n", "e", "oth", "key_ops"])
+
+
+@given(st.sampled_from(["RSA", "EC", "oct", "OKP"]), st.dictionaries(FIELDS, ODD))
+def test_whatever_stands_in_a_key_the_others_can_be_used(kind: str, fields: dict[str, Any]) -> None:
+    odd = {"kty": kind, "kid": "odd", "crv": "P-256", "x": "AA", "y": "AA", "n": "AA", "e": "AQAB"}
+    document = json.dumps({"keys": [odd | fields, GOOD_KEY]}).encode()
+    assert "good" in read_keys(document)
 
 
 def test_a_short_rsa_key_is_left_out(issuer: LocalIssuer) -> None:

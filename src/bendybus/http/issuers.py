@@ -62,7 +62,7 @@ def _read_url(url: str) -> bytes:
     try:
         with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
             return _bounded(answer)
-    except HTTPException as error:
+    except (HTTPException, ValueError) as error:
         raise OSError(f"it does not answer as a web server does: {error!r}") from None
 
 

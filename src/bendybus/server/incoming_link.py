@@ -175,6 +175,8 @@ class IncomingLink:
         try:
             if not isinstance(state, TransactionalState):
                 raise NotImplementedYet("Deliveries cannot be resumed.")
+            if self.rate is not None:
+                self.rate.check(1)
             messages = self.messages_of(event)
             via = self.sent_via(event)
             self._transactions.send(state.txn_id, self.queue, messages, via)

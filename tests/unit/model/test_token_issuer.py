@@ -1,9 +1,12 @@
 """What a signed payload of an issuer proves."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bendybus.model.access import Claims, Right
 from bendybus.model.errors import AuthenticationFailed
@@ -125,3 +128,17 @@ def test_a_payload_that_proves_nothing_is_refused(changes: dict[str, Any], text:
 )
 def test_clocks_may_differ_a_little_and_audiences_by_a_slash(changes: dict[str, Any]) -> None:
     assert claims(**changes).allows(Right.MANAGE)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["aud", "exp", "nbf", "sub", "roles", "scp"]), VALUES))
+def test_whatever_a_payload_says_it_is_judged(changes: dict[str, Any]) -> None:
+    with suppress(AuthenticationFailed):
+        given_claims = claims_of_payload({**payload(), **changes}, ISSUER, now=NOON)
+        assert given_claims.expires_at > NOON
