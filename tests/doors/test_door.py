@@ -137,6 +137,35 @@ def test_a_name_is_listened_on_at_each_of_its_addresses_with_one_port() -> None:
             each.close()
 
 
+def _resolved(*addresses: tuple[socket.AddressFamily, str]) -> Callable[..., list[object]]:
+    """Resolve every name to these addresses."""
+    return lambda *_, **__: [
+        (family, socket.SOCK_STREAM, 0, "", (text, 0)) for family, text in addresses
+    ]
+
+
+def test_an_address_of_the_name_that_this_machine_lacks_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lacking = (socket.AF_INET6, "2001:db8::1")
+    monkeypatch.setattr(socket, "getaddrinfo", _resolved(lacking, (socket.AF_INET, "127.0.0.1")))
+    [only] = bound_sockets("localhost", 0, "--x-port")
+    assert only.getsockname()[0] == "127.0.0.1"
+    only.close()
+
+
+def test_if_one_address_is_taken_none_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        port = taken.getsockname()[1]
+        both = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "127.0.0.2")]
+        monkeypatch.setattr(socket, "getaddrinfo", _resolved(*both))
+        with pytest.raises(PortInUse):
+            bound_sockets("localhost", port, "--x-port")
+        monkeypatch.undo()
+        for again in bound_sockets("127.0.0.1", port, "--x-port"):
+            again.close()
+
+
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_an_address_that_is_not_ours_is_refused(host: str) -> None:
     with pytest.raises(SettingInvalid, match=f"cannot listen on {host}:"):

@@ -115,6 +115,15 @@ def test_an_authority_without_its_key_does_not_sign(files: AuthorityFolder) -> N
     assert files.server.read_bytes() == served
 
 
+def test_a_certificate_that_cannot_be_read_has_no_hosts_to_keep(files: AuthorityFolder) -> None:
+    files.server.write_bytes(b"something else")
+    with pytest.raises(CertificateRefused, match=r"server\.pem holds no certificate"):
+        hosts_served(files)
+    files.server.unlink()
+    with pytest.raises(CertificateRefused, match=r"cannot read .*server.pem: No such file"):
+        hosts_served(files)
+
+
 @pytest.mark.parametrize(
     "host", ["", "two words", "https://localhost", "-x", "a..b", "müller.example", "x" * 64, "*"]
 )

@@ -12,7 +12,7 @@ from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import ConfigInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.model.rule import CorrelationFilter, Rule, SqlAction, SqlFilter
-from bendybus.settings import Choices
+from bendybus.settings import Choices, Plain
 
 # In the shape of the file that comes with the emulator: every key it knows, comments included.
 EMULATOR_CONFIG = """
@@ -210,6 +210,11 @@ Broker:
   Host: localhost
   AmqpPort: 5673
   HttpPort: 0
+  Plain: never
+  TlsCert: server.pem
+  TlsKey: /etc/server-key.pem
+  AmqpsPort: 5674
+  HttpsPort: 443
   KeyFile: /etc/key
 """
     config = load(tmp_path, text, "yaml")
@@ -220,6 +225,11 @@ Broker:
         host="localhost",
         amqp_port=5673,
         http_port=0,
+        plain=Plain.NEVER,
+        tls_cert=tmp_path / "server.pem",
+        tls_key=Path("/etc/server-key.pem"),
+        amqps_port=5674,
+        https_port=443,
         key_file=Path("/etc/key"),
     )
 
@@ -352,6 +362,10 @@ def test_a_wrong_property_is_refused_with_its_place_and_what_would_be_right(
             "CorrelationFilter.Properties.a: must be a text, a number, true or false",
         ),
         ({"Broker": {"Stores": "4"}}, "Broker.Stores: must be the number 4, without quotes"),
+        (
+            {"Broker": {"Plain": "yes"}},
+            "Broker.Plain: must be loopback, anywhere, never;",
+        ),
         ({"Broker": {"Port": 4}}, "Broker.Port: unknown key; did you mean HttpPort?"),
         ([], "must be a mapping"),
     ],

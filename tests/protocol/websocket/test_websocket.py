@@ -400,6 +400,19 @@ async def test_a_client_that_never_reads_is_handed_no_more_than_a_bound(
     assert connection.outlet.transport.get_write_buffer_size() <= UNSENT_BYTES_MAX + SLACK_BYTES
 
 
+async def test_a_client_that_reads_again_gets_the_rest(served: Served, deaf: RawWebSocket) -> None:
+    [connection] = served.listener.connections
+    sender = await (await served.client()).sender("orders")
+    for number in range(30):
+        assert await sender.sent(message(b"x" * 200_000), number) == Accepted()
+    slow = await (await _logged_in(deaf)).receiver("orders")
+
+    slow.flow(link_credit=30)
+    await _until(lambda: connection.outlet.is_blocked)
+
+    assert len([await slow.receive() for _ in range(30)]) == 30
+
+
 async def test_pings_of_a_client_that_never_reads_are_bounded(
     served: Served, deaf: RawWebSocket
 ) -> None:
