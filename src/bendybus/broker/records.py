@@ -44,6 +44,9 @@ class Records:
         self._by_number: dict[EntityNumber, EntityRecord] = {}
         # How often each store had been opened when it was last seen to have all records.
         self._agreed = [NEVER] * len(stores)
+        # Kept while all stores are there: nobody else gives numbers. Those of a change that fails
+        # are lost, which does no harm.
+        self._numbering: Numbering | None = None
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[object]] = set()
 
@@ -103,12 +106,16 @@ class Records:
 
     async def numbering(self) -> Numbering:
         """Return who gives new entities their numbers, as far as there are stores to ask."""
-        return Numbering(
-            [
+        if self._numbering is None:
+            given = [
                 await store.numbers_given() if store.is_online else NumbersGiven(0, 0)
                 for store in self.stores
             ]
-        )
+            numbering = Numbering(given)
+            if not self.is_whole:
+                return numbering
+            self._numbering = numbering
+        return self._numbering
 
     async def write(self, records: Sequence[EntityRecord]) -> None:
         """Write records to every store, in turn, and let them be served as they say.
@@ -151,39 +158,52 @@ class Records:
             return
         openings = [store.openings for store in self.stores]
         held = await self._held()
-        latest = dict(self._by_number)
-        for record in (each for records in held.values() for each in records):
-            known = latest.get(record.number)
-            if known is None or known.version < record.version:
-                latest[record.number] = record
+        latest = await self._latest(held)
         # A topic has a lower number than its subscriptions: it was there before them.
         standing = [record for _, record in sorted(latest.items())]
-        for at, records in held.items():
+        is_whole = len(held) == len(self.stores)
+        for at, versions in held.items():
             try:
-                await self._bring_up(
-                    self.stores[at], records, standing, is_whole=len(held) == len(self.stores)
-                )
+                await self._bring_up(self.stores[at], versions, standing, is_whole=is_whole)
             except BusError as error:
                 _log.warning("bringing store %d up to date was cut short: %s", at, error)
             else:
                 self._agreed[at] = openings[at]
+        self._numbering = None
         for record in standing:
             if self._by_number.get(record.number) != record:
                 self._take_over(record)
 
-    async def _held(self) -> dict[int, list[EntityRecord]]:
-        """Return what every store has that is there."""
-        held: dict[int, list[EntityRecord]] = {}
+    async def _held(self) -> dict[int, dict[EntityNumber, int]]:
+        """Return which versions every store has that is there."""
+        held: dict[int, dict[EntityNumber, int]] = {}
         for at, store in enumerate(self.stores):
             if store.is_online:
                 with suppress(StoreUnavailable, StoreFailed):
-                    held[at] = await store.entities()
+                    held[at] = await store.versions()
         return held
+
+    async def _latest(
+        self, held: Mapping[int, Mapping[EntityNumber, int]]
+    ) -> dict[EntityNumber, EntityRecord]:
+        """Return the newest records, read from as few stores as have them all."""
+        latest = dict(self._by_number)
+        for at, versions in held.items():
+            if all(
+                number in latest and latest[number].version >= version
+                for number, version in versions.items()
+            ):
+                continue
+            for record in await self.stores[at].entities():
+                known = latest.get(record.number)
+                if known is None or known.version < record.version:
+                    latest[record.number] = record
+        return latest
 
     async def _bring_up(
         self,
         store: Store,
-        held: Sequence[EntityRecord],
+        versions: Mapping[EntityNumber, int],
         standing: Sequence[EntityRecord],
         *,
         is_whole: bool,
@@ -193,7 +213,6 @@ class Records:
         A change that it has prepared and nobody has put is undone, if it is known of all stores
         that they have not.
         """
-        versions = {record.number: record.version for record in held}
         behind = [each for each in standing if versions.get(each.number) != each.version]
         if behind:
             await store.put_entities(behind)

@@ -356,6 +356,10 @@ class EntityStore(Protocol):
         """Return every entity known here."""
         ...
 
+    def versions(self) -> Awaitable[dict[EntityNumber, int]]:
+        """Return the version of every entity known here, which is much less than all of them."""
+        ...
+
     def prepare(self, records: Sequence[EntityRecord]) -> Awaitable[None]:
         """Note entities as they are about to be put, in place of what was noted before.
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -33,6 +33,13 @@ def entities(database: Database) -> list[EntityRecord]:
     return _records(rows, rows)
 
 
+def versions(database: Database) -> dict[EntityNumber, int]:
+    """Return the version of every entity known here."""
+    row = database.row("versions")
+    assert row is not None, "an aggregate always has one row"
+    return {EntityNumber(number): version for number, version in json.loads(row[0])}
+
+
 def prepare(database: Database, store: int, records: Sequence[EntityRecord]) -> None:
     """Note what is about to be put in place of what was noted before; raises as `put_entities`."""
     database.execute("SAVEPOINT trial")
@@ -44,7 +51,7 @@ def prepare(database: Database, store: int, records: Sequence[EntityRecord]) -> 
         database.execute("RELEASE trial")
     database.run("forget_prepared")
     for record in records:
-        database.run("prepare", (record.number, json.dumps(_row(record))))
+        database.run("prepare", (record.number, _encoded(record).text))
 
 
 def prepared(database: Database) -> list[EntityRecord]:
@@ -80,6 +87,31 @@ def _records(rows: Sequence[Row], known: Sequence[Row]) -> list[EntityRecord]:
             )
         )
     return records
+
+
+class _Encoded(NamedTuple):
+    """A record, and how it is written."""
+
+    record: EntityRecord
+    row: Row
+    text: str
+
+
+# What was encoded lately. Every store is told of the same records, twice: to encode them for each
+# would be most of what creating an entity costs. Any thread may find, add or drop one.
+_LATELY: Final[dict[int, _Encoded]] = {}
+ENCODED_MAX: Final = 4000
+
+
+def _encoded(record: EntityRecord) -> _Encoded:
+    known = _LATELY.get(id(record))
+    if known is not None and known.record is record:
+        return known
+    if len(_LATELY) >= ENCODED_MAX:
+        _LATELY.clear()
+    row = _row(record)
+    encoded = _LATELY[id(record)] = _Encoded(record, row, json.dumps(row))
+    return encoded
 
 
 def _row(record: EntityRecord) -> Row:
@@ -158,7 +190,7 @@ def put_entities(database: Database, store: int, records: Sequence[EntityRecord]
 
 def _write_entity(database: Database, store: int, record: EntityRecord) -> None:
     try:
-        database.run("put_entity", _row(record))
+        database.run("put_entity", _encoded(record).row)
         for fragment, sub_queue, number in _queues_here(store, record):
             database.run("put_queue", (number, record.number, fragment, int(sub_queue)))
     except apsw.ConstraintError:

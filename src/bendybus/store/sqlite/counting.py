@@ -14,6 +14,7 @@ from bendybus.store.port import Tally
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array
 
 LOCKED_COUNTED_MAX: Final = 20_000
+NEVER: Final = (-1, -1)
 
 
 def tallies(database: Database, queues: Sequence[QueueNumber] | None) -> dict[QueueNumber, Tally]:
@@ -49,3 +50,28 @@ def count_out(database: Database, queue: int, ids: Sequence[int]) -> None:
 def _older(free: int | None, unread: int | None) -> Instant | None:
     found = [Instant(each) for each in (free, unread) if each is not None]
     return min(found, default=None)
+
+
+class TallyMemo:
+    """Tallies that are right as long as nothing changes, so that nobody has to wait for a thread.
+
+    Written by the lane's thread, read by the loop's; what it holds is replaced as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[int, int], dict[QueueNumber, Tally]] = (NEVER, {})
+
+    def find(
+        self, queues: Sequence[QueueNumber], stamp: tuple[int, int]
+    ) -> dict[QueueNumber, Tally] | None:
+        """Return all of them, if they are known as of now: how often opened, how much changed."""
+        known_at, known = self._known
+        if known_at != stamp:
+            return None
+        found = {queue: known[queue] for queue in queues if queue in known}
+        return found if len(found) == len(queues) else None
+
+    def note(self, tallies: dict[QueueNumber, Tally], stamp: tuple[int, int]) -> None:
+        """Remember what was counted."""
+        known_at, known = self._known
+        self._known = stamp, {**known, **tallies} if known_at == stamp else tallies

@@ -75,6 +75,9 @@ class Lane:
         self.state = StoreState.OFFLINE
         self.reason = "not started"
         self.commits = 0
+        # How many rows were ever changed, as of the last commit: while it is the same, so is what
+        # the store holds.
+        self.changes = 0
         # How often the database was opened: a change tells that the store was away.
         self.openings = 0
         self.fragments_held = 0
@@ -198,6 +201,7 @@ class Lane:
                 failure = StoreFailed(self.number, self.reason)
             return [(job.future, None, failure) for job in jobs]
         self.commits += 1
+        self.changes = database.connection.total_changes()
         self.fragments_held = database.fragments_held
         return outcomes
 

@@ -40,6 +40,7 @@ class SqliteStore:
         self, number: int, path: Path, *, vfs: str | None = None, pacing: Pacing = DEFAULT_PACING
     ) -> None:
         self.path = path
+        self._tallies = counting.TallyMemo()
         self._lane = Lane(
             number,
             partial(open_database, path, pacing, vfs=vfs),
@@ -179,7 +180,20 @@ class SqliteStore:
         self, queues: Sequence[QueueNumber] | None = None
     ) -> "asyncio.Future[dict[QueueNumber, Tally]]":
         """Count by state what queues hold."""
-        return self._lane.submit(lambda db: counting.tallies(db, queues), is_synced=False)
+        lane, memo = self._lane, self._tallies
+        if queues is not None and self.is_online:
+            known = memo.find(queues, (lane.openings, lane.changes))
+            if known is not None:
+                answered = asyncio.get_running_loop().create_future()
+                answered.set_result(known)
+                return answered
+
+        def count(database: Database) -> dict[QueueNumber, Tally]:
+            found = counting.tallies(database, queues)
+            memo.note(found, (lane.openings, database.connection.total_changes()))
+            return found
+
+        return lane.submit(count, is_synced=False)
 
     def extent(self, queue: QueueNumber) -> "asyncio.Future[QueueExtent]":
         """Say how many messages a queue holds, and where it ends now."""
@@ -192,6 +206,10 @@ class SqliteStore:
     def entities(self) -> "asyncio.Future[list[EntityRecord]]":
         """Return every entity known here."""
         return self._lane.submit(catalog.entities, is_synced=False)
+
+    def versions(self) -> "asyncio.Future[dict[EntityNumber, int]]":
+        """Return the version of every entity known here."""
+        return self._lane.submit(catalog.versions, is_synced=False)
 
     def prepare(self, records: Sequence[EntityRecord]) -> "asyncio.Future[None]":
         """Note entities as they are about to be put."""

@@ -103,6 +103,7 @@ class CatalogContract(StoreSubject):
         assert await store.entities() == [changed, EVENTS]
         again = await make_store()
         assert await again.entities() == [changed, EVENTS]
+        assert await again.versions() == {ORDERS.number: 2, EVENTS.number: 1}
 
     @promise(1)
     async def test_putting_an_entity_again_leaves_its_messages_alone(self, store: Store) -> None:

@@ -35,6 +35,9 @@ SELECT number, namespace, name, kind, topic, version, properties, declared_rules
        is_removed, created_at, updated_at
   FROM entity ORDER BY number;
 
+-- name: versions
+SELECT json_group_array(json_array(number, version)) FROM entity;
+
 -- name: queues
 SELECT q.number, e.topic, q.entity, q.fragment, q.sub_queue, e.properties ->> 'requires_session'
   FROM queue q LEFT JOIN entity e ON e.number = q.entity ORDER BY q.number;
