@@ -13,8 +13,8 @@ from tests.store.ledger import Ledger
 from tests.store.traffic import Traffic
 
 FILE = "store.db"
-# A few pages, so that the log is written back, and begun anew, every few commits; and no retries
-# but those that a test asks for.
+# A few pages, so that the log is written back, and begun anew, every few commits, but more than
+# making the entities takes; and no retries but those that a test asks for.
 HURRIED = Pacing(log_pages_max=16, retry_seconds=3600)
 
 
