@@ -176,14 +176,15 @@ async def test_a_store_that_came_back_between_two_sweeps_wakes_who_waits(
     assert hint.done()
 
 
+@pytest.mark.parametrize("names", [("keeping", "dropping"), ("dropping", "keeping")])
 async def test_a_store_that_hangs_does_not_keep_another_from_being_swept(
-    broker: LocalBroker, clock: ManualClock
+    broker: LocalBroker, clock: ManualClock, names: tuple[str, str]
 ) -> None:
-    [hanging], [working] = (broker.queue(name).main.sources for name in ("keeping", "dropping"))
+    [hanging], [working] = (broker.queue(name).main.sources for name in names)
     assert hanging.store is not working.store
     message = [Message(b"x", time_to_live_ms=1000)]
-    await send(broker.queue("keeping"), message, FragmentIndex(0), clock)
-    await send(broker.queue("dropping"), message, FragmentIndex(0), clock)
+    await send(broker.queue(names[0]), message, FragmentIndex(0), clock)
+    await send(broker.queue(names[1]), message, FragmentIndex(0), clock)
     clock.advance(2)
     may_go_on = threading.Event()
     [store] = [each for each in broker.stores if each is hanging.store]
@@ -192,7 +193,7 @@ async def test_a_store_that_hangs_does_not_keep_another_from_being_swept(
     sweeping = asyncio.create_task(broker.sweep.run())
     try:
         async with asyncio.timeout(PATIENCE):
-            while await _count(broker, "dropping"):  # noqa: ASYNC110 - a store knows no events
+            while await _count(broker, names[1]):  # noqa: ASYNC110 - a store knows no events
                 await asyncio.sleep(0.01)
         assert not stuck.done()
     finally:
