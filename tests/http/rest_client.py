@@ -46,7 +46,7 @@ class RestClient:
     """Speaks for one key, over connections that are kept."""
 
     def __init__(self, port: int, authorization: str | None = None) -> None:
-        self._http = httpx.AsyncClient(
+        self.http = httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30
         )
         self.authorization = authorization or token()
@@ -55,7 +55,7 @@ class RestClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._http.aclose()
+        await self.http.aclose()
 
     async def call(
         self,
@@ -70,7 +70,7 @@ class RestClient:
         if broker is not None:
             sent["BrokerProperties"] = json.dumps(broker)
         encoded = [(name.encode(), value.encode()) for name, value in sent.items()]
-        return await self._http.request(method, path, content=content, headers=encoded)
+        return await self.http.request(method, path, content=content, headers=encoded)
 
     async def send(
         self,

@@ -356,6 +356,20 @@ async def test_a_message_larger_than_the_entity_takes_is_refused(client: RestCli
     assert (await client.take("plain")).status_code == 204
 
 
+async def test_a_body_in_chunks_is_a_body(client: RestClient, kind: tuple[str, str]) -> None:
+    to, of = kind
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"in "
+        yield b"chunks"
+
+    sent = await client.http.post(
+        f"/{to}/messages", content=chunks(), headers={"Authorization": client.authorization}
+    )
+    assert sent.status_code == 201
+    assert (await client.take(of)).content == b"in chunks"
+
+
 async def test_a_send_fails_when_its_store_is_away(client: RestClient, broker: LocalBroker) -> None:
     [source] = broker.queue("plain").sub_queues[SubQueue.MAIN].sources
     await source.store.take_offline("gone")

@@ -152,6 +152,20 @@ async def test_properties_that_cannot_be_headers_come_together_in_one(client: Re
     assert answer.headers["fine"] == "null"
 
 
+async def test_more_properties_than_clients_take_as_headers_come_together(
+    client: RestClient,
+) -> None:
+    many = {f"p{number}": number for number in range(200)}
+    batch = json.dumps([{"Body": "x", "UserProperties": many}])
+    await client.send(
+        "plain", batch.encode(), {"Content-Type": "application/vnd.microsoft.servicebus.json"}
+    )
+    answer = await client.take("plain")
+    others = json.loads(answer.headers["x-bendybus-user-properties"])
+    headers = {name: int(answer.headers[name]) for name in many if name in answer.headers}
+    assert (headers | others, len(headers)) == (many, 64)
+
+
 @pytest.mark.parametrize(
     ("body", "content", "kind"),
     [

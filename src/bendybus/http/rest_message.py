@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from bendybus.content.outgoing_message import lock_token
@@ -13,6 +14,8 @@ from bendybus.model.message import Marks, MessageState, StoredMessage
 
 # Properties whose names cannot be headers, or are those of the answer itself, go together in one.
 OTHER_PROPERTIES: Final = "x-bendybus-user-properties"
+# Some clients refuse answers of more than a hundred headers.
+USER_HEADERS_MAX: Final = 64
 # The service's word for "without end", in seconds.
 _FOREVER_SECONDS: Final = 922_337_203_685.47754
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+\-.^_`|~]{1,128}")
@@ -116,7 +119,8 @@ def _user_headers(user: dict[str, Scalar]) -> list[tuple[str, str]]:
     headers: list[tuple[str, str]] = []
     others: dict[str, Scalar] = {}
     for name, value in user.items():
-        if _NAME.fullmatch(name) and name.lower() not in _OF_THE_ANSWER:
+        is_header = _NAME.fullmatch(name) and name.lower() not in _OF_THE_ANSWER
+        if is_header and len(headers) < USER_HEADERS_MAX:
             headers.append((name, json.dumps(_shown(value))))
         else:
             others[name] = _shown(value)
@@ -130,4 +134,10 @@ def _shown(value: Scalar) -> Scalar:
 
 
 def _date(instant: int) -> str:
-    return http_date(datetime.fromtimestamp(instant / 1000, UTC))
+    return _date_of(instant // 1000)
+
+
+@lru_cache(maxsize=256)
+def _date_of(second: int) -> str:
+    """Write a time; messages that are received together came together."""
+    return http_date(datetime.fromtimestamp(second, UTC))
