@@ -172,6 +172,17 @@ async def test_a_name_that_cannot_be_is_refused(administrator: Administrator, pa
     assert administrator.broker.catalog.standing() == before
 
 
+@pytest.mark.parametrize(
+    "path", ["/a/../q", "/%2e%2e/q", "//q", "/q%00", "/q%0d", "/q%5c..", "/q%zz", "/q%ff", "/q/./"]
+)
+async def test_no_trick_with_a_path_leads_to_an_entity(
+    administrator: Administrator, path: str
+) -> None:
+    for method in ("GET", "DELETE"):
+        assert subcode(await administrator.call_raw(method, path)) == BAD_REQUEST
+    assert administrator.broker.catalog.has("q")
+
+
 async def test_reserved_words_are_no_entities(administrator: Administrator) -> None:
     for path in ("/$cbs", "/$Resources/other", "/$management", "/$Resources"):
         answer = await administrator.call("PUT", path, raw_body(Kind.QUEUE, ""))
