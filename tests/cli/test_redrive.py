@@ -1,6 +1,11 @@
 """Dead letters, peeks, purges and lines of JSON from the command line, against a real broker."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +18,7 @@ from bendybus.cli.failure import CommandFailed
 from bendybus.cli.redrive_by_hand import ByHand
 from bendybus.client import Client, Message, Redrive, SubQueue
 from bendybus.client.errors import NotServed
-from tests.cli.command import serving
+from tests.cli.command import SECONDS_MAX, environment, serving
 
 pytestmark = pytest.mark.spec("R8.2")
 NAMESPACE = """
@@ -26,6 +31,9 @@ UserConfig:
           Properties: {EnablePartitioning: true}
         - Name: elsewhere
         - Name: held
+        - Name: failing
+          Properties: {ForwardDeadLetteredMessagesTo: morgue}
+        - Name: morgue
       Topics:
         - Name: news
           Subscriptions:
@@ -135,6 +143,41 @@ def test_those_of_a_subscription_go_back_to_it_alone(connection: str, client: Cl
     command(connection, "redrive", "news", "--subscription", "all")
     assert numbers(client, "news", subscription="all") == [0, 1, 2]
     assert numbers(client, "news", subscription="others") == [0, 1, 2]
+
+
+def test_forwarded_ones_go_back_to_where_they_came_from(connection: str, client: Client) -> None:
+    bury(client, "failing", 3)
+    redriven = 0
+    while redriven < 3:  # They take their time to the queue where dead letters are gathered.
+        done = command(connection, "redrive", "morgue", "--forwarded", "--output", "json")
+        redriven += json.loads(done)["done"]
+    receiver = client.receiver("failing")
+    again: list[Any] = []
+    while len(again) < 3:
+        again += receiver.receive(3, 10)
+    assert sorted(each.application_properties["number"] for each in again) == [0, 1, 2]
+    receiver.complete(again)
+
+
+def test_on_a_terminal_it_shows_how_far_it_is(connection: str, client: Client) -> None:
+    bury(client, "orders")
+    terminal, others_end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "bendybus", "redrive", "orders"],
+        env=environment(BENDYBUS_CONNECTION_STRING=connection, TERM="xterm"),
+        stdout=subprocess.PIPE,
+        stderr=others_end,
+    ) as process:
+        os.close(others_end)
+        shown = b""
+        with contextlib.suppress(OSError):  # How a terminal ends.
+            while some := os.read(terminal, 65536):
+                shown += some
+        os.close(terminal)
+        printed, _ = process.communicate(timeout=SECONDS_MAX)
+    assert printed == b"10 redriven\n"
+    assert b"redriving 10" in shown
+    assert b"10/10" in shown
 
 
 @pytest.mark.parametrize(
