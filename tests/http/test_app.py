@@ -9,10 +9,20 @@ import pytest
 from starlette.applications import Starlette
 
 from bendybus.broker.rate_limits import Rates
+from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
+from bendybus.http.authorization import Authorization
 from bendybus.http.stores import StoreDrills
 from bendybus.model.store_status import StoreStatus
-from tests.http.store_shelf import ANY_RATE, NOON, StoreShelf, authentication, authorized
+from bendybus.testing.clock import ManualClock
+from tests.http.store_shelf import (
+    ANY_RATE,
+    NOON,
+    StoreShelf,
+    authentication,
+    authorized,
+    no_entities,
+)
 
 
 def app_with(
@@ -20,12 +30,14 @@ def app_with(
     is_started: Callable[[], bool] = lambda: True,
     rates: Rates = ANY_RATE,
 ) -> Starlette:
+    checks = authentication(rates=rates)
     return create_app(
         namespace="ns",
-        authentication=authentication(rates=rates),
+        authentication=checks,
         drills=drills,
         is_started=is_started,
         now=lambda: NOON,
+        routes=access_rule_routes(no_entities(), Authorization(checks), ManualClock()),
     )
 
 

@@ -111,7 +111,8 @@ def requests(draw: st.DrawFn) -> Drawn:
     if content:
         kind = draw(st.sampled_from([*content, "text/plain"]))
         headers[b"Content-Type"] = kind.encode()
-        body = draw(st.binary(max_size=200) | batches().map(lambda each: json.dumps(each).encode()))
+        objects = batches() | access_wishes()
+        body = draw(st.binary(max_size=200) | objects.map(lambda each: json.dumps(each).encode()))
     target = path + ("?" + "&".join(f"{name}={value}" for name, value in query.items()))
     return Drawn(method, target, headers, body, frozenset(map(int, operation["responses"])))
 
@@ -134,6 +135,20 @@ def broker_properties() -> st.SearchStrategy[Any]:
     names = [*document()["components"]["schemas"]["BrokerProperties"]["properties"], "Odd"]
     scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=140)
     return st.dictionaries(st.sampled_from(names), scalars, max_size=4) | scalars
+
+
+def access_wishes() -> st.SearchStrategy[Any]:
+    texts = st.none() | st.text(max_size=20) | st.sampled_from(["a-key-of-ones-own", "a;b"])
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "rights": st.lists(st.sampled_from(["Send", "Listen", "Manage", "Odd"])) | st.none(),
+            "primaryKey": texts,
+            "secondaryKey": texts | st.integers(),
+            "keyType": st.sampled_from(["PrimaryKey", "SecondaryKey", "", None]),
+            "key": texts | st.booleans(),
+        },
+    )
 
 
 def batches() -> st.SearchStrategy[Any]:

@@ -38,6 +38,7 @@ from bendybus.model.ids import Instant
 _NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _WORD: Final = "$authorizationRules"
 
+Json = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -100,6 +101,69 @@ def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Cl
         for method, path, handler in served
         for level in ("", "/{entity:path}")
     ]
+
+
+def access_rule_paths() -> Json:
+    """Describe the routes for `/openapi.json`."""
+    text: Json = {"type": "string"}
+    rights: Json = {"type": "array", "items": {"enum": [right.value for right in Right]}}
+    times = {name: {"type": ["string", "null"]} for name in ("createdAt", "modifiedAt")}
+    rule: Json = {"type": "object", "properties": {"name": text, "rights": rights, **times}}
+    keys: Json = {
+        "type": "object",
+        "properties": {"keyName": text, "primaryKey": text, "secondaryKey": text},
+    }
+    wish: Json = {
+        "type": "object",
+        "required": ["rights"],
+        "properties": {"rights": rights, "primaryKey": text, "secondaryKey": text},
+    }
+    renewal: Json = {
+        "type": "object",
+        "required": ["keyType"],
+        "properties": {"keyType": {"enum": [kind.value for kind in KeyKind]}, "key": text},
+    }
+    paths: Json = {}
+    for level in ("", "/{entity}"):
+        path = f"{level}/{_WORD}"
+        paths |= {
+            path: {"get": _described(path, "Every access rule, without its keys", rule)},
+            f"{path}/{{name}}": {
+                "get": _described(f"{path}/{{name}}", "One access rule, without its keys", rule),
+                "put": _described(f"{path}/{{name}}", "Make or change an access rule", rule, wish),
+                "delete": _described(f"{path}/{{name}}", "Delete an access rule", None),
+            },
+            f"{path}/{{name}}/listKeys": {
+                "post": _described(f"{path}/{{name}}", "The keys of an access rule", keys)
+            },
+            f"{path}/{{name}}/regenerateKeys": {
+                "post": _described(f"{path}/{{name}}", "Replace a key", keys, renewal)
+            },
+        }
+    return paths
+
+
+def _described(path: str, summary: str, answer: Json | None, body: Json | None = None) -> Json:
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    operation: Json = {
+        "summary": summary,
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in names
+        ],
+        "responses": {
+            "204" if answer is None else "200": {"description": summary},
+            **{
+                str(status): {"$ref": f"#/components/responses/{status}"}
+                for status in (400, 401, 403, 404, 503)
+            },
+        },
+    }
+    if answer is not None:
+        operation["responses"]["200"]["content"] = {"application/json": {"schema": answer}}
+    if body is not None:
+        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    return operation
 
 
 async def _read_object(request: Request) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def create_app(
             request, MessagingInternal("The broker failed to answer; see its log.")
         )
 
-    return Starlette(
+    app = Starlette(
         routes=[
             *health_routes(is_started, drills),
             *openapi_routes(),
@@ -69,3 +69,6 @@ def create_app(
         ],
         exception_handlers={BusError: refused, HTTPException: not_routed, Exception: failed},
     )
+    # A path is what it says: nobody is sent elsewhere with what was meant for here.
+    app.router.redirect_slashes = False
+    return app

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import bendybus
+from bendybus.http.access_rules import access_rule_paths
 from bendybus.http.rest_send import BATCH_TYPE
 from bendybus.model.limits import KEY_LENGTH_MAX
 
@@ -51,7 +52,7 @@ def document() -> Json:
             " /$DeadLetterQueue.",
         },
         "security": [{"token": []}],
-        "paths": {**_messaging(), **_operating()},
+        "paths": {**_messaging(), **_operating(), **access_rule_paths()},
         "components": {
             "securitySchemes": {
                 "token": {"type": "apiKey", "in": "header", "name": "Authorization"}

@@ -20,7 +20,9 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
 from bendybus.doors.door import Door
+from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
+from bendybus.http.authorization import Authorization
 from bendybus.http.front import Front, Upgrade
 from bendybus.http.guard import Guard
 from bendybus.http.rest import Rest
@@ -150,6 +152,7 @@ async def serving_http(
         drills=StoreDrills(broker.stores),
         is_started=lambda: True,
         now=now,
+        routes=access_rule_routes(broker.catalog, Authorization(authentication), broker.clock),
     )
     rest = Rest(broker.catalog, authentication, broker.clock)
     front = Front(broker.catalog.namespace, rest, app, now, upgrade)
