@@ -85,6 +85,17 @@ def read_entry(document: bytes, bounds: Bounds = REQUEST) -> Entry:
     return _read_entry(root)
 
 
+def read_found(document: bytes, bounds: Bounds = ANSWER) -> Entry | None:
+    """Read the answer to a request for one thing; None if it is not there.
+
+    Where nothing is, the service answers as to a list: with a feed that is empty.
+    """
+    root = parse(document, bounds)
+    if root.name == "feed" and root.find("entry") is None:
+        return None
+    return _read_entry(root)
+
+
 def read_feed(document: bytes, bounds: Bounds = ANSWER) -> Feed:
     """Read a page. Raises `ArgumentInvalid`."""
     root = parse(document, bounds)

@@ -47,6 +47,11 @@ def write_rule(rule: Rule, created_at: datetime | None = None) -> str:
     return f"{_filter(rule.filter)}{_action(rule.action)}{created}{text_element('Name', rule.name)}"
 
 
+def write_default_rule(rule: Rule) -> str:
+    """Write the rule with which a subscription is to begin, for the request that creates it."""
+    return f"<DefaultRuleDescription>{write_rule(rule)}</DefaultRuleDescription>"
+
+
 def _created(at: datetime) -> str:
     return text_element("CreatedAt", write_date_time(at))
 

@@ -12,6 +12,7 @@ from bendybus.atom.entries import (
     read_entry,
     read_error,
     read_feed,
+    read_found,
     write_entry,
     write_feed,
     write_request_entry,
@@ -225,6 +226,19 @@ def test_pages_lead_to_the_next() -> None:
     assert feed.next_skip == 2
     last = read_feed(write_feed(ENVELOPE, [], Kind.QUEUE, None).encode())
     assert (last.entries, last.next_skip) == ((), None)
+
+
+def test_where_nothing_is_the_service_answers_with_an_empty_feed() -> None:
+    nothing = b"""<feed xmlns="http://www.w3.org/2005/Atom"><title type="text">Publicly Listed
+        Services</title><id>https://h/q</id><updated>2026-01-01T00:00:00Z</updated></feed>"""
+    assert read_found(nothing) is None
+    content = write_description(Queue("q"), Facts(), host="h")
+    found = read_found(write_entry(ENVELOPE, Kind.QUEUE, content).encode())
+    assert found is not None
+    assert found.title == "q"
+    page = write_feed(ENVELOPE, [(ENVELOPE, content)], Kind.QUEUE, None)
+    with pytest.raises(ArgumentInvalid):
+        read_found(page.encode())
 
 
 def test_the_namespace_is_read_as_it_was_written() -> None:

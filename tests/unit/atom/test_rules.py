@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bendybus.atom.entries import Envelope, read_entry, write_entry
-from bendybus.atom.properties import Kind
-from bendybus.atom.rules import read_rule, write_rule
+from bendybus.atom.entries import Envelope, read_entry, write_entry, write_request_entry
+from bendybus.atom.properties import Kind, write_properties
+from bendybus.atom.rules import read_rule, write_default_rule, write_rule
 from bendybus.atom.values import read_any, write_any
 from bendybus.atom.xml_reading import parse
 from bendybus.atom.xml_writing import SCHEMA_INSTANCE
@@ -124,6 +124,15 @@ def test_values_are_read_as_clients_write_them(kind: str, text: str, value: Prop
 def test_what_is_no_value_of_its_type_is_refused(kind: str, text: str) -> None:
     with pytest.raises(ArgumentInvalid):
         read_any(parse(f'<v xmlns:i="urn:i" i:type="x:{kind}">{text}</v>'.encode()))
+
+
+@given(RULES)
+def test_a_subscription_is_asked_for_with_its_first_rule(rule: Rule) -> None:
+    content = write_properties(Kind.SUBSCRIPTION, {}, write_default_rule(rule))
+    entry = read_entry(write_request_entry(Kind.SUBSCRIPTION, content).encode())
+    first = entry.description.find("DefaultRuleDescription")
+    assert first is not None
+    assert read_rule(first, first.text_of("Name") or "") == rule
 
 
 def test_without_a_filter_a_rule_lets_everything_in() -> None:
