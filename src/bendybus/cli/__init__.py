@@ -4,11 +4,14 @@ import typer
 
 from bendybus import __version__
 from bendybus.cli.cert import cert
+from bendybus.cli.entities import WORDS, entity_commands
 from bendybus.cli.failure import ending_in_one_line
+from bendybus.cli.namespace import namespace_commands
 from bendybus.cli.peek import peek
 from bendybus.cli.purge import purge
 from bendybus.cli.receive import receive
 from bendybus.cli.redrive import redrive
+from bendybus.cli.rule import rule_commands
 from bendybus.cli.send import send
 from bendybus.cli.serve import serve
 from bendybus.cli.store import store_commands
@@ -28,6 +31,10 @@ app.command()(receive)
 app.command()(peek)
 app.command()(purge)
 app.command()(redrive)
+for kind, word in WORDS.items():
+    app.add_typer(entity_commands(kind), name=word)
+app.add_typer(rule_commands, name="rule")
+app.add_typer(namespace_commands, name="namespace")
 app.add_typer(store_commands, name="store")
 
 

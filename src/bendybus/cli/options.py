@@ -1,6 +1,7 @@
 """Options that several commands have."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -30,6 +31,22 @@ ConnectionOption = Annotated[
         envvar="BENDYBUS_CONNECTION_STRING",
         help="What the broker printed at its start; by default the development one.",
         show_default=False,
+    ),
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--management-url",
+        envvar="BENDYBUS_MANAGEMENT_URL",
+        help="Where the broker answers HTTP; by default port 5300 of the connection's host.",
+    ),
+]
+AuthorityOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--authority",
+        envvar="BENDYBUS_AUTHORITY",
+        help="The certificate of the authority to trust, such as the one of `bendybus cert`.",
     ),
 ]
 OutputOption = Annotated[Output, typer.Option("--output", help="For people, or JSON for programs.")]

@@ -7,23 +7,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bendybus.cli.administered import managing
 from bendybus.cli.failure import CommandFailed
-from bendybus.cli.management import Management, find_management
-from bendybus.cli.options import (
-    DEVELOPMENT_CONNECTION,
-    ConnectionOption,
-    Output,
-    OutputOption,
-)
+from bendybus.cli.options import Output, OutputOption
+from bendybus.client.administration import Administration
 
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--management-url",
-        envvar="BENDYBUS_MANAGEMENT_URL",
-        help="Where the broker answers HTTP; by default port 5300 of the connection's host.",
-    ),
-]
 NumberArgument = Annotated[int, typer.Argument(min=0, help="Stores are numbered from 0.")]
 
 store_commands = typer.Typer(
@@ -33,20 +21,20 @@ store_commands = typer.Typer(
 
 
 @store_commands.command("list")
+@managing
 def list_stores(
-    connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
-    management_url: UrlOption = None,
+    namespace: Administration,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show every store, its state and its size."""
-    _show(_stores(find_management(connection_string, management_url)), output)
+    _show(_stores(namespace), output)
 
 
 @store_commands.command("offline")
+@managing
 def take_offline(
+    namespace: Administration,
     number: NumberArgument,
-    connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
-    management_url: UrlOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Take a store away, as its outage would. Nothing is lost: `online` brings it back.
@@ -54,29 +42,29 @@ def take_offline(
     Meanwhile messages without a key go to other fragments; those whose key belongs to this
     store are refused with an error that clients retry.
     """
-    _drill(find_management(connection_string, management_url), number, "offline", output)
+    _drill(namespace, number, "offline", output)
 
 
 @store_commands.command("online")
+@managing
 def bring_online(
+    namespace: Administration,
     number: NumberArgument,
-    connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
-    management_url: UrlOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Bring a store back, with its messages."""
-    _drill(find_management(connection_string, management_url), number, "online", output)
+    _drill(namespace, number, "online", output)
 
 
-def _drill(management: Management, number: int, verb: str, output: Output) -> None:
-    management.call("POST", f"/$stores/{number}/{verb}")
-    _show([store for store in _stores(management) if store["number"] == number], output)
+def _drill(namespace: Administration, number: int, verb: str, output: Output) -> None:
+    namespace.ask_json("POST", f"/$stores/{number}/{verb}")
+    _show([store for store in _stores(namespace) if store["number"] == number], output)
 
 
-def _stores(management: Management) -> list[dict[str, Any]]:
-    answer = management.call("GET", "/$stores")
+def _stores(namespace: Administration) -> list[dict[str, Any]]:
+    answer = namespace.ask_json("GET", "/$stores")
     if not isinstance(answer, list):
-        raise CommandFailed(f"{management.url} answers, but not as Bendybus does")
+        raise CommandFailed(f"{namespace.http.url} answers, but not as Bendybus does")
     return answer
 
 

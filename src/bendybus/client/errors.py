@@ -62,6 +62,10 @@ class EntityNotFound(ClientError):
     """No queue, topic or subscription has that name."""
 
 
+class EntityExists(ClientError):
+    """There is an entity of that name already."""
+
+
 class EntityDisabled(ClientError):
     """The entity's status forbids this."""
 
@@ -173,6 +177,8 @@ _BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
     403: Unauthorized,
     404: EntityNotFound,
     408: TimedOut,
+    409: EntityExists,
+    429: ServerBusy,
     500: ServerFailed,
     501: NotServed,
     503: ServerBusy,

@@ -1,0 +1,147 @@
+"""`… authorization-rule`: keys to the namespace, to a queue or to a topic, and their renewal."""
+
+from enum import StrEnum
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bendybus.cli.administered import managing
+from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.shown_entity import print_json
+from bendybus.client.administration import Administration
+
+
+class GivenRight(StrEnum):
+    """What a rule allows."""
+
+    LISTEN = "Listen"
+    SEND = "Send"
+    MANAGE = "Manage"
+
+
+class WhichKey(StrEnum):
+    """One of the two keys."""
+
+    PRIMARY = "PrimaryKey"
+    SECONDARY = "SecondaryKey"
+
+
+NameOption = Annotated[str, typer.Option("--name", "-n", help="The name of the rule.")]
+RightsOption = Annotated[
+    list[GivenRight],
+    typer.Option("--rights", help="What it allows; Manage goes with both others. Repeat it."),
+]
+KeyOption = Annotated[WhichKey, typer.Option("--key", help="Which of the two keys.")]
+ValueOption = Annotated[
+    str | None,
+    typer.Option("--key-value", help="A key of your own; by default one is made.", metavar="KEY"),
+]
+
+_WORD: Final = "$authorizationRules"
+
+
+def access_rule_commands(word: str | None) -> typer.Typer:
+    """Return the commands for the namespace, or for entities of one kind."""
+    where = "the namespace" if word is None else f"one {word}"
+    commands = typer.Typer(help=f"Make, show and renew keys to {where}.", no_args_is_help=True)
+    keys = typer.Typer(help="Show or renew the keys of a rule.", no_args_is_help=True)
+    commands.add_typer(keys, name="keys")
+    commands.command("list")(_of(word, _list))
+    commands.command("show")(_of(word, _show))
+    commands.command("create")(_of(word, _put))
+    commands.command("update")(_of(word, _put))
+    commands.command("delete")(_of(word, _delete))
+    keys.command("list")(_of(word, _list_keys))
+    keys.command("renew")(_of(word, _renew))
+    return commands
+
+
+def _of(word: str | None, command: Any) -> Any:  # noqa: ANN401 - any of the commands below
+    """Bind a command to the namespace, or give it the option that names an entity."""
+    namespace, _, *options = Signature.from_callable(command).parameters.values()
+    named = [] if word is None else [_entity(word)]
+
+    def bound(namespace: Administration, entity: str | None = None, **said: Any) -> None:  # noqa: ANN401 - options
+        command(namespace, entity, **said)
+
+    bound.__doc__ = command.__doc__
+    bound.__signature__ = Signature(  # type: ignore[attr-defined]  # read by `managing`
+        [namespace, *named, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in options)]
+    )
+    return managing(bound)
+
+
+def _entity(word: str) -> Parameter:
+    option = typer.Option(f"--{word}-name", help=f"The {word}.")
+    return Parameter("entity", Parameter.KEYWORD_ONLY, annotation=Annotated[str, option])
+
+
+def _list(
+    namespace: Administration, entity: str | None, output: OutputOption = Output.TABLE
+) -> None:
+    """Show every rule, without its keys."""
+    _print(namespace.ask_json("GET", _path(entity)), output)
+
+
+def _show(
+    namespace: Administration,
+    entity: str | None,
+    name: NameOption,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show one rule, without its keys."""
+    _print(namespace.ask_json("GET", _path(entity, name)), output)
+
+
+def _put(
+    namespace: Administration,
+    entity: str | None,
+    name: NameOption,
+    rights: RightsOption,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Make a rule, or change what it allows. Its keys are made once, and stay."""
+    body = {"rights": [right.value for right in rights]}
+    _print(namespace.ask_json("PUT", _path(entity, name), body), output)
+
+
+def _delete(namespace: Administration, entity: str | None, name: NameOption) -> None:
+    """Delete a rule: no new token of its keys is accepted."""
+    namespace.ask_json("DELETE", _path(entity, name))
+
+
+def _list_keys(namespace: Administration, entity: str | None, name: NameOption) -> None:
+    """Print both keys, as JSON."""
+    print_json(namespace.ask_json("POST", f"{_path(entity, name)}/listKeys"))
+
+
+def _renew(
+    namespace: Administration,
+    entity: str | None,
+    name: NameOption,
+    key: KeyOption,
+    key_value: ValueOption = None,
+) -> None:
+    """Replace one key, and print both. Links that are open live on until their token ends."""
+    body = {"keyType": key.value, **({} if key_value is None else {"key": key_value})}
+    print_json(namespace.ask_json("POST", f"{_path(entity, name)}/regenerateKeys", body))
+
+
+def _path(entity: str | None, name: str | None = None) -> str:
+    level = "" if entity is None else f"/{quote(entity, safe='/')}"
+    return f"{level}/{_WORD}" + ("" if name is None else f"/{quote(name, safe='')}")
+
+
+def _print(rules: Any, output: Output) -> None:  # noqa: ANN401 - JSON
+    if output is Output.JSON:
+        print_json(rules)
+        return
+    table = Table("rule", "rights", "created", "modified")
+    for rule in rules if isinstance(rules, list) else [rules]:
+        times = (rule.get("createdAt") or "", rule.get("modifiedAt") or "")
+        table.add_row(rule["name"], ", ".join(rule["rights"]), *times)
+    Console().print(table)

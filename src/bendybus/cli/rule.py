@@ -1,0 +1,226 @@
+"""`bendybus rule`: what a subscription lets in."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bendybus.cli.administered import managing
+from bendybus.cli.failure import CommandFailed
+from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.shown_entity import print_json
+from bendybus.client.administration import Administration
+from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.rule import (
+    CorrelationFilter,
+    FalseFilter,
+    Filter,
+    Rule,
+    SqlAction,
+    SqlFilter,
+    TrueFilter,
+)
+
+TopicOption = Annotated[str, typer.Option("--topic-name", help="The topic.")]
+SubscriptionOption = Annotated[str, typer.Option("--subscription-name", help="The subscription.")]
+NameOption = Annotated[str, typer.Option("--name", "-n", help="The name of the rule.")]
+SqlOption = Annotated[
+    str | None,
+    typer.Option("--filter-sql-expression", help="Lets in what it is true of: \"colour = 'red'\"."),
+]
+ActionOption = Annotated[
+    str | None,
+    typer.Option("--action-sql-expression", help="Done to each copy: \"SET sys.Label = 'red'\"."),
+]
+CorrelationOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--correlation",
+        help="NAME=VALUE that must be equal; correlation-id, label, message-id, reply-to, to,"
+        " session-id, reply-to-session-id, content-type, or a property of yours. Repeat it.",
+    ),
+]
+
+rule_commands = typer.Typer(
+    help="Say what a subscription lets in.",
+    epilog="Example: bendybus rule create --topic-name events --subscription-name audit"
+    " --name red --filter-sql-expression \"colour = 'red'\"",
+    no_args_is_help=True,
+)
+
+
+class FilterType(StrEnum):
+    """What lets messages in where neither an expression nor values do."""
+
+    TRUE = "TrueFilter"
+    FALSE = "FalseFilter"
+
+
+TypeOption = Annotated[
+    FilterType | None, typer.Option("--filter-type", help="All messages, or none.")
+]
+
+
+@rule_commands.command("list")
+@managing
+def list_rules(
+    namespace: Administration,
+    topic_name: TopicOption,
+    subscription_name: SubscriptionOption,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show every rule of a subscription."""
+    _print(list(namespace.rules(topic_name, subscription_name)), output)
+
+
+@rule_commands.command("show")
+@managing
+def show_rule(
+    namespace: Administration,
+    topic_name: TopicOption,
+    subscription_name: SubscriptionOption,
+    name: NameOption,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show one rule."""
+    rule = namespace.show_rule(topic_name, subscription_name, name)
+    _print_one(rule, output)
+
+
+@rule_commands.command("create")
+@managing
+def create_rule(  # noqa: PLR0913, PLR0917 - an option each
+    namespace: Administration,
+    topic_name: TopicOption,
+    subscription_name: SubscriptionOption,
+    name: NameOption,
+    filter_sql_expression: SqlOption = None,
+    correlation: CorrelationOption = None,
+    filter_type: TypeOption = None,
+    action_sql_expression: ActionOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Add a rule. Copies come from every rule that lets a message in."""
+    described = _filter(filter_sql_expression, correlation, filter_type) or TrueFilter()
+    action = None if action_sql_expression is None else SqlAction(action_sql_expression)
+    rule = Rule(name, described, action)
+    _print_one(namespace.put_rule(topic_name, subscription_name, rule, is_new=True), output)
+
+
+@rule_commands.command("update")
+@managing
+def update_rule(  # noqa: PLR0913, PLR0917 - an option each
+    namespace: Administration,
+    topic_name: TopicOption,
+    subscription_name: SubscriptionOption,
+    name: NameOption,
+    filter_sql_expression: SqlOption = None,
+    correlation: CorrelationOption = None,
+    filter_type: TypeOption = None,
+    action_sql_expression: ActionOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Change a rule's filter or action; what is not said stays. An empty action takes it away."""
+    described = _filter(filter_sql_expression, correlation, filter_type)
+    before = namespace.show_rule(topic_name, subscription_name, name)
+    action = before.action
+    if action_sql_expression is not None:
+        action = SqlAction(action_sql_expression) if action_sql_expression else None
+    rule = Rule(name, described or before.filter, action)
+    _print_one(namespace.put_rule(topic_name, subscription_name, rule, is_new=False), output)
+
+
+@rule_commands.command("delete")
+@managing
+def delete_rule(
+    namespace: Administration,
+    topic_name: TopicOption,
+    subscription_name: SubscriptionOption,
+    name: NameOption,
+) -> None:
+    """Delete a rule. A subscription without any lets nothing in."""
+    namespace.delete_rule(topic_name, subscription_name, name)
+
+
+def _filter(
+    expression: str | None, values: list[str] | None, kind: FilterType | None
+) -> Filter | None:
+    """Return the filter that was said, at most one; None if nothing was."""
+    said = [each for each in (expression, values, kind) if each is not None]
+    if len(said) > 1:
+        raise CommandFailed(
+            "a rule has one filter: --filter-sql-expression, --correlation or --filter-type"
+        )
+    if expression is not None:
+        return SqlFilter(expression)
+    if values is not None:
+        return _correlation(values)
+    if kind is None:
+        return None
+    return TrueFilter() if kind is FilterType.TRUE else FalseFilter()
+
+
+def _correlation(values: list[str]) -> CorrelationFilter:
+    fields: dict[str, Any] = {}
+    properties: dict[str, str] = {}
+    known = set(CorrelationFilter.__dataclass_fields__) - {"properties"}
+    for text in values:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise CommandFailed(f"--correlation {text!r} must be like label=red")
+        field = name.replace("-", "_")
+        if field in known:
+            fields[field] = value
+        else:
+            properties[name] = value
+    try:
+        return CorrelationFilter(**fields, properties=properties)
+    except ArgumentInvalid as error:
+        raise CommandFailed(f"--correlation: {error.message}") from None
+
+
+def _json(rule: Rule) -> dict[str, Any]:
+    kind, filtered = _described(rule.filter)
+    action = None if rule.action is None else rule.action.expression
+    return {"name": rule.name, "filterType": kind, "filter": filtered, "action": action}
+
+
+def _described(described: Filter) -> tuple[str, Any]:
+    match described:
+        case SqlFilter(expression):
+            return "SqlFilter", expression
+        case CorrelationFilter():
+            names = [name for name in described.__dataclass_fields__ if name != "properties"]
+            values = {name: getattr(described, name) for name in names}
+            said = {name: value for name, value in values.items() if value is not None}
+            return "CorrelationFilter", {
+                **said,
+                **{k: str(v) for k, v in described.properties.items()},
+            }
+        case TrueFilter():
+            return "TrueFilter", "1=1"
+        case FalseFilter():
+            return "FalseFilter", "1=0"
+
+
+def _print(rules: list[Rule], output: Output) -> None:
+    shown = [_json(rule) for rule in rules]
+    if output is Output.JSON:
+        print_json(shown)
+        return
+    table = Table("rule", "filter", "lets in", "action")
+    for each in shown:
+        told = each["filter"]
+        if isinstance(told, dict):
+            told = ", ".join(f"{name} = {value}" for name, value in told.items())
+        table.add_row(each["name"], each["filterType"], told, each["action"] or "")
+    Console().print(table)
+
+
+def _print_one(rule: Rule, output: Output) -> None:
+    if output is Output.JSON:
+        print_json(_json(rule))
+    else:
+        _print([rule], output)

@@ -1,0 +1,146 @@
+"""One request to the management side of a namespace, and its answer. Blocking."""
+
+import http.client
+import re
+import ssl
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from bendybus.atom.entries import read_error
+from bendybus.client.endpoint import utc_now
+from bendybus.client.errors import ClientError, ConnectionLost, error_of_status
+from bendybus.model.access import make_sas
+from bendybus.model.connection_string import ConnectionString
+from bendybus.model.errors import ArgumentInvalid
+
+HTTP_PORT: Final = 5300
+TIMEOUT_SECONDS: Final = 15.0
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+TRIES_MAX: Final = 4
+PAUSE_SECONDS_MAX: Final = 10.0
+_BUSY: Final = frozenset({429, 503})
+_REFUSED_FROM: Final = 400
+_LIFETIME: Final = timedelta(minutes=5)
+_SENTENCE: Final = re.compile(r"(?:SubCode=\d+\. )?(.*?)(?: TrackingId:.*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, if it was no refusal."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementHttp:
+    """Where a namespace answers HTTP, and what opens it."""
+
+    url: str
+    connection: ConnectionString
+    tls: ssl.SSLContext | None = None
+    seconds_max: float = TIMEOUT_SECONDS
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        tries: int = TRIES_MAX,
+    ) -> Answer:
+        """Ask and return the answer; ask again while the namespace is too busy to answer.
+
+        Raises the `ClientError` that a refusal means, and `ConnectionLost`. A busy one has
+        changed nothing, so whatever was asked can be asked again.
+        """
+        status, pause, content = self._once(method, path, body, headers or {})
+        while status in _BUSY and (tries := tries - 1) > 0:
+            time.sleep(pause)
+            status, pause, content = self._once(method, path, body, headers or {})
+        if status >= _REFUSED_FROM:
+            raise _refusal(status, content, self.url)
+        return Answer(status, content)
+
+    def _once(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, float, bytes]:
+        """Return the status, how long to wait before asking again, and the body."""
+        connection = self._connect()
+        sent = {"Authorization": self._token(path), "Connection": "close", **headers}
+        try:
+            connection.request(method, urlsplit(self.url).path + path, body or None, sent)
+            answer = connection.getresponse()
+            content = answer.read(ANSWER_BYTES_MAX + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._lost(error) from None
+        finally:
+            connection.close()
+        if len(content) > ANSWER_BYTES_MAX:
+            raise ClientError(f"the answer of {self.url} has more than {ANSWER_BYTES_MAX} bytes")
+        return answer.status, _pause(answer.getheader("Retry-After")), content
+
+    def _connect(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            tls = self.tls or ssl.create_default_context()
+            return http.client.HTTPSConnection(
+                host, parts.port, timeout=self.seconds_max, context=tls
+            )
+        return http.client.HTTPConnection(host, parts.port, timeout=self.seconds_max)
+
+    def _token(self, path: str) -> str:
+        given = self.connection
+        if given.token is not None:
+            return given.token
+        assert given.rule_name is not None, "a connection string has a token or a rule"
+        assert given.key is not None, "a connection string has a token or a key"
+        resource = self.url + path.partition("?")[0]
+        return make_sas(resource, given.rule_name, given.key, utc_now() + _LIFETIME)
+
+    def _lost(self, error: Exception) -> ClientError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return ClientError(
+                f"the certificate of {self.url} cannot be trusted ({error.verify_message}); name"
+                " the file of its authority in SSL_CERT_FILE"
+            )
+        reason = "it did not answer in time" if isinstance(error, TimeoutError) else error
+        return ConnectionLost(f"no broker answers at {self.url} ({reason})")
+
+
+def management_url(given: ConnectionString, url: str | None = None) -> str:
+    """Return where a namespace answers HTTP: as given, or found by its connection string.
+
+    Raises `ArgumentInvalid`.
+    """
+    if url is None:
+        host = f"[{given.host}]" if ":" in given.host else given.host
+        # Without the word that means no encryption, the official clients go to HTTPS, too.
+        is_plain = given.use_development_emulator
+        return f"http://{host}:{HTTP_PORT}" if is_plain else f"https://{host}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ArgumentInvalid(
+            f"the management URL {url!r} must be like http://localhost:{HTTP_PORT}"
+        )
+    return url.rstrip("/")
+
+
+def _pause(retry_after: str | None) -> float:
+    """Return how long the namespace wants to be left alone, within reason."""
+    text = retry_after or ""
+    seconds = float(text) if text.isascii() and text.isdecimal() else 1.0
+    return min(seconds, PAUSE_SECONDS_MAX)
+
+
+def _refusal(status: int, body: bytes, url: str) -> ClientError:
+    detail = read_error(body) or ""
+    # The numbers before and after the sentence are for machines.
+    found = _SENTENCE.fullmatch(detail)
+    text = found[1] if found else detail
+    return error_of_status(status, text or f"{url} answered {status}", None)
