@@ -9,6 +9,7 @@ from bendybus.cli.announcement import announcement, connection_string, python_ex
 from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.entity import Queue, Topic
 from bendybus.model.namespace import Namespace
+from bendybus.model.tier import PremiumPartitioning, Tier, TierName
 from bendybus.settings import Choices, Plain, RunningPorts, Settings, settle
 
 OWN_KEY = "a-key-of-my-own-that-is-long"
@@ -102,3 +103,15 @@ def test_the_data_folder_is_shown_in_full(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     settings = settle([Choices(data=Path("data"), stores=3)], Namespace())
     assert f"{tmp_path / 'data'} (3 messaging stores)" in announcement(settings, USUAL)
+
+
+def test_every_namespace_is_announced_as_its_tier_makes_it() -> None:
+    premium = Tier(TierName.PREMIUM, PremiumPartitioning.ALWAYS)
+    second = Namespace("second", queues=(Queue("orders"),), tier=premium)
+    settings = settle([], Namespace("first", queues=(Queue("orders"),)), [second, Namespace("c")])
+    text = announcement(settings, USUAL)
+    assert "Entities of namespace first:\n  orders  queue, conventional, 1 GB" in text
+    assert (
+        "Entities of namespace second:\n  orders  queue, partitioned over 2 fragments, 2 GB in all"
+    ) in text
+    assert "No entities configured for namespace c." in text

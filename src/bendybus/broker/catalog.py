@@ -13,7 +13,12 @@ from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.model.access import AccessRule
 from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import Queue, Subscription, Topic, name_key
-from bendybus.model.errors import EntityNotFound, StartRefused, StoreUnavailable
+from bendybus.model.errors import (
+    EntityNotFound,
+    QuotaExceeded,
+    StartRefused,
+    StoreUnavailable,
+)
 from bendybus.model.ids import EntityNumber, FragmentIndex, Instant, SubQueue
 from bendybus.model.tier import Tier
 from bendybus.store.port import EntityRecord
@@ -99,9 +104,7 @@ class Catalog:
 
     def check_room_for(self, entity: Queue | Topic) -> None:
         """Refuse one more queue or topic than the namespace may have (R1.5)."""
-        entities = sum(map(len, self._names.values())) + 1
-        partitioned = self._partitioned + entity.properties.enable_partitioning
-        self.tier.check_quota(entities, partitioned)
+        self._check_quota(1, int(entity.properties.enable_partitioning))
 
     # What changes
 
@@ -116,6 +119,7 @@ class Catalog:
             plan.declare(entity)
         if not plan.changed:
             return
+        self._check_room(plan)
         try:
             await self.records.in_turn(lambda: self.records.write(plan.changed))
         except StoreUnavailable as error:
@@ -123,6 +127,22 @@ class Catalog:
                 f"{error} So '{plan.changed[0].name}' cannot be created or changed; mend the store,"
                 " or start with the entities as they were"
             ) from error
+
+    def _check_room(self, plan: Plan) -> None:
+        new = [
+            each.entity
+            for each in plan.changed
+            if each.number not in self._served and not isinstance(each.entity, Subscription)
+        ]
+        partitioned = sum(entity.properties.enable_partitioning for entity in new)
+        try:
+            self._check_quota(len(new), partitioned)
+        except QuotaExceeded as error:
+            raise StartRefused(f"{error} Take some out of the file, or delete others") from error
+
+    def _check_quota(self, more: int, partitioned: int) -> None:
+        entities = sum(map(len, self._names.values())) + more
+        self.tier.check_quota(entities, self._partitioned + partitioned)
 
     async def retire(self, served: ServedQueue) -> None:
         """Serve an entity no longer, nor its subscriptions; durable on return.

@@ -2,11 +2,14 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from bendybus import __version__
 from bendybus.model.connection_string import ConnectionString
 from bendybus.model.entity import Queue, Topic
+from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.namespace import Namespace
 from bendybus.settings import DEVELOPMENT_KEY, RunningPorts, Settings
 
 # What the clients take when the endpoint has no port.
@@ -78,22 +81,32 @@ def _doors(settings: Settings, ports: RunningPorts) -> Iterator[str]:
 
 
 def _entities(settings: Settings) -> Iterator[str]:
-    namespace = settings.namespace
-    if not namespace.queues and not namespace.topics:
+    namespaces = [chosen.namespace for chosen in settings.namespaces]
+    if len(namespaces) == 1 and not namespaces[0].entities:
         yield "No entities configured: those made before are there, --config FILE brings others."
         return
+    for namespace in namespaces:
+        yield from _entities_of(namespace)
+
+
+def _entities_of(namespace: Namespace) -> Iterator[str]:
+    if not namespace.entities:
+        yield f"No entities configured for namespace {namespace.name}."
+        return
     yield f"Entities of namespace {namespace.name}:"
-    entities: tuple[Queue | Topic, ...] = (*namespace.queues, *namespace.topics)
-    width = max(len(entity.name) for entity in entities)
+    width = max(len(entity.name) for entity in namespace.entities)
     for queue in namespace.queues:
-        yield f"  {queue.name:<{width}}  queue, {_kind(queue)}"
+        yield f"  {queue.name:<{width}}  queue, {_kind(queue, namespace)}"
     for topic in namespace.topics:
         count = len(topic.subscriptions)
         subscriptions = f"{count} subscription{'' if count == 1 else 's'}"
-        yield f"  {topic.name:<{width}}  topic, {subscriptions}, {_kind(topic)}"
+        yield f"  {topic.name:<{width}}  topic, {subscriptions}, {_kind(topic, namespace)}"
 
 
-def _kind(entity: Queue | Topic) -> str:
+def _kind(entity: Queue | Topic, namespace: Namespace) -> str:
+    # One from before the namespace had its tier is as it was made.
+    with suppress(ArgumentInvalid):
+        entity = namespace.tier.admitted(entity)
     properties = entity.properties
     gigabytes = properties.effective_max_size_megabytes // 1024
     if properties.enable_partitioning:

@@ -30,6 +30,7 @@ from bendybus.model.errors import (
     EntityNotFound,
     InvalidOperation,
     QuotaExceeded,
+    StartRefused,
     StoreUnavailable,
 )
 from bendybus.model.rule import FalseFilter, Rule, SqlFilter
@@ -135,6 +136,18 @@ async def test_the_hundred_and_first_partitioned_entity_is_refused(
         await create(broker.catalog, Queue("more"), now=clock.now())
         await delete(broker.catalog, "q7")
         await create(broker.catalog, Queue("other", properties), now=clock.now())
+
+
+@pytest.mark.spec("R1.5")
+async def test_a_file_adds_no_more_than_there_may_be(tmp_path: Path, clock: ManualClock) -> None:
+    properties = QueueProperties(enable_partitioning=True)
+    ninety = [Queue(f"q{number}", properties) for number in range(90)]
+    async with verbs(tmp_path, clock, ninety) as broker:
+        more = [Queue(f"more{number}", properties) for number in range(11)]
+        with pytest.raises(StartRefused, match=r"at most 100 partitioned .*, not 101"):
+            await broker.catalog.declare([*ninety, *more], now=clock.now())
+        await broker.catalog.declare([*ninety, *more[1:]], now=clock.now())
+        assert len(broker.catalog.listed(Queue)) == 100
 
 
 @pytest.mark.spec("R1.5")
