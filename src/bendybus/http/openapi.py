@@ -26,6 +26,7 @@ _PROBLEMS: Final = {
     404: "There is no such entity",
     410: "The lock has ended",
     413: "The message is too large",
+    429: "There are more requests than the namespace takes; try again later",
     503: "A store is away or the broker is overloaded; try again later",
 }
 
@@ -121,7 +122,7 @@ def _send() -> Json:
         "requestBody": {"content": {"*/*": binary, BATCH_TYPE: batch}},
         "responses": {
             "201": {"description": "It is stored"},
-            **_refusals(400, 401, 403, 404, 413, 503),
+            **_refusals(400, 401, 403, 404, 413, 429, 503),
         },
     }
 
@@ -141,7 +142,7 @@ def _receive(entity: str, summary: str, status: int) -> Json:
                 "headers": {"BrokerProperties": {"schema": _TEXT}},
             },
             "204": {"description": "There was none in the time"},
-            **_refusals(400, 401, 403, 404, 503),
+            **_refusals(400, 401, 403, 404, 429, 503),
         },
     }
 
@@ -160,7 +161,7 @@ def _settle(entity: str, summary: str) -> Json:
             },
             _api_version(),
         ],
-        "responses": {"200": {"description": "Done"}, **_refusals(400, 401, 404, 410, 503)},
+        "responses": {"200": {"description": "Done"}, **_refusals(400, 401, 404, 410, 429, 503)},
     }
 
 
@@ -168,7 +169,7 @@ def _operating() -> Json:
     health = {"application/json": {"schema": {"$ref": "#/components/schemas/Health"}}}
     stores = {"type": "array", "items": {"$ref": "#/components/schemas/Store"}}
     number = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
-    changed = {"204": {"description": "It is so now"}, **_refusals(401, 404, 503)}
+    changed = {"204": {"description": "It is so now"}, **_refusals(401, 404, 429, 503)}
     paths: Json = {
         path: {
             "get": {
@@ -201,7 +202,7 @@ def _operating() -> Json:
                         "description": "Each with its state",
                         "content": {"application/json": {"schema": stores}},
                     },
-                    **_refusals(401),
+                    **_refusals(401, 429),
                 },
             }
         },
