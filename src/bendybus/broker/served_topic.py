@@ -1,6 +1,7 @@
 """A topic and its subscriptions as the broker serves them."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from uuid import uuid4
 
@@ -9,7 +10,7 @@ from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import Subscription, Topic, name_key
 from bendybus.model.filter_index import FilterIndex
 from bendybus.model.ids import EntityNumber
-from bendybus.model.rule import Rule, TrueFilter
+from bendybus.model.rule import Filter, Rule, TrueFilter
 from bendybus.model.rule_actions import CompiledAction, compile_action
 from bendybus.model.topic_queues import queue_of_subscription, queue_of_topic
 
@@ -92,6 +93,8 @@ class ServedSubscription(ServedQueue):
         self.topic = topic
         # Whether a rule lets every message in as it is, so that the others need not be asked.
         self.takes_everything = False
+        # How many filters of each kind its rules have.
+        self.filter_counts: Counter[type[Filter]] = Counter()
         self._rules: dict[Rule, ServedRule | None] = {}
         self.set_rules(subscription.rules)
 
@@ -128,6 +131,7 @@ class ServedSubscription(ServedQueue):
             if served is not None:
                 self.topic.index.remove(served)
         self.takes_everything = any(map(_lets_all_in, rules))
+        self.filter_counts = Counter(type(rule.filter) for rule in rules)
 
     def _served(self, rule: Rule) -> ServedRule | None:
         if _lets_all_in(rule):

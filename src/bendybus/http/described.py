@@ -154,12 +154,10 @@ class Answers:
         topic = self._catalog.queue(record.name) if self._catalog.has(record.name) else None
         if not isinstance(topic, ServedTopic):
             return {}
-        filters = [rule.filter for each in topic.subscriptions for rule in each.subscription.rules]
+        counts = [each.filter_counts for each in topic.subscriptions]
         return {
-            "sql_filter_count": sum(isinstance(each, SqlFilter) for each in filters),
-            "correlation_filter_count": sum(
-                isinstance(each, CorrelationFilter) for each in filters
-            ),
+            "sql_filter_count": sum(each[SqlFilter] for each in counts),
+            "correlation_filter_count": sum(each[CorrelationFilter] for each in counts),
         }
 
 
