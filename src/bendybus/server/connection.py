@@ -34,6 +34,7 @@ from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.rate_limits import ConnectionRate
 from bendybus.broker.receives import Receives
 from bendybus.broker.served_queue import ServedQueue
+from bendybus.doors.tls import server_name
 from bendybus.model.errors import (
     BusError,
     EntityNotFound,
@@ -93,7 +94,7 @@ class ClientConnection(asyncio.Protocol):
         self._receiving: dict[AmqpLink, Receives] = {}
         self._outlet: Outlet | None = None
         self._client_address = ""
-        # The host that the client named before it opened the connection.
+        # The host that the client named before it opened the connection: of TLS, then of SASL.
         self._login_host: str | None = None
         self._opened_at = service.clock.now()
         # Ends with the connection, and all that was begun for it.
@@ -108,6 +109,7 @@ class ClientConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         # Port numbers come and go; who guesses keys is known by the address alone.
         self._client_address = str(peer[0]) if peer else ""
+        self._login_host = server_name(transport)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -281,7 +283,7 @@ class ClientConnection(asyncio.Protocol):
         return TokenNode(catalog, authentication, self._service.clock, self._client_address)
 
     def _log_in(self, event: SaslInitReceived) -> None:
-        self._login_host = event.hostname
+        self._login_host = event.hostname or self._login_host
         if event.mechanism == "PLAIN":
             self.outlet.spawn(self._log_in_by_key(event))
         else:
@@ -291,7 +293,7 @@ class ClientConnection(asyncio.Protocol):
         """Answer the client, which waits: a wrong key may be answered late."""
         claims = None
         with suppress(EntityNotFound):
-            self.namespace = self._service.hosts.of(event.hostname)
+            self.namespace = self._service.hosts.of(self._login_host)
             claims = await self._token_node().log_in(event.response)
         if self._amqp.is_over or self.outlet.transport.is_closing():
             return

@@ -196,7 +196,7 @@ class WireClient:
         self,
         mechanism: str = "ANONYMOUS",
         response: bytes = b"",
-        login_host: str = "localhost",
+        login_host: str | None = "localhost",
         **fields: Any,  # noqa: ANN401 - of the frame
     ) -> Open:
         """Pass SASL and exchange Opens; fields are those of our Open."""
