@@ -86,8 +86,9 @@ RULES = {
     ),
     "Java": (
         (
-            f'<RuleDescription xmlns="{CONNECT}"><Filter xmlns:xsi="{INSTANCE}" xsi:type="SqlFilter">'
-            "<SqlExpression>a = 1</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Filter>"
+            f'<RuleDescription xmlns="{CONNECT}"><Filter xmlns:xsi="{INSTANCE}"'
+            ' xsi:type="SqlFilter"><SqlExpression>a = 1</SqlExpression>'
+            "<CompatibilityLevel>20</CompatibilityLevel></Filter>"
             f'<Action xmlns:xsi="{INSTANCE}" xsi:type="SqlRuleAction"><SqlExpression>SET b = 2'
             "</SqlExpression><CompatibilityLevel>20</CompatibilityLevel></Action><Name>r</Name>"
             "</RuleDescription>"
@@ -99,7 +100,8 @@ RULES = {
         (
             f'<RuleDescription xmlns="{CONNECT}" xmlns:i="{INSTANCE}"><Filter'
             f' xmlns:XMLSchema-instance="{INSTANCE}" XMLSchema-instance:type="SqlFilter">'
-            "<SqlExpression>a = @b</SqlExpression><Parameters><KeyValueOfstringanyType><Key>@b</Key>"
+            "<SqlExpression>a = @b</SqlExpression><Parameters><KeyValueOfstringanyType>"
+            "<Key>@b</Key>"
             f'<Value xmlns:XMLSchema-instance="{INSTANCE}" XMLSchema-instance:type="l28:string"'
             f' xmlns:l28="{SCHEMA}">x</Value></KeyValueOfstringanyType></Parameters></Filter>'
             "<Name>r</Name></RuleDescription>"
