@@ -205,7 +205,7 @@ async def test_whatever_is_asked_is_answered_as_described(
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-@settings(lasting, max_examples=20_000)
+@settings(lasting, max_examples=5_000)
 @given(drawn=requests())
 async def test_whatever_is_asked_is_answered_as_described_at_length(
     client: httpx.AsyncClient, drawn: Drawn

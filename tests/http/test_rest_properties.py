@@ -1,6 +1,7 @@
 """What REST says of messages, both ways, and what other doors make of it."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,15 @@ async def test_what_nobody_said_has_the_services_defaults(client: RestClient) ->
     await client.send("plain")
     properties = properties_of(await client.take("plain"))
     assert properties["TimeToLive"] == 922337203685.47754
-    assert len(properties["MessageId"]) == 32
+    assert re.fullmatch("[0-9a-f]{32}", properties["MessageId"])
     assert "Label" not in properties
+
+
+async def test_no_two_messages_get_the_same_id(client: RestClient) -> None:
+    batch = json.dumps([{"Body": ""}] * 600).encode()
+    await client.send("plain", batch, {"Content-Type": "application/vnd.microsoft.servicebus.json"})
+    ids = {properties_of(await client.take("plain"))["MessageId"] for _ in range(600)}
+    assert len(ids) == 600
 
 
 @pytest.mark.parametrize(

@@ -381,7 +381,7 @@ async def test_any_bytes_in_any_pieces_are_answered_or_ended(pieces: list[bytes]
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=5_000, deadline=None)
 @given(pieces=st.lists(PIECES, max_size=20))
 async def test_any_bytes_are_answered_or_ended_at_length(pieces: list[bytes]) -> None:
     await check_bytes(pieces)
