@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import bendybus.doors.door
-from bendybus.doors.door import Door, open_door
+from bendybus.doors.door import HANDSHAKES_MAX, Door, open_door
 from bendybus.doors.local_authority import AuthorityFolder
 from bendybus.doors.sockets import bound_sockets
 from bendybus.model.errors import PortInUse, SettingInvalid
@@ -67,6 +67,19 @@ async def test_of_too_many_unfinished_handshakes_the_oldest_is_cut_off(
         await until(lambda: len(door._handshakes) == 2)
         assert not slow[1][0].at_eof()
         for _, writer in slow:
+            writer.transport.abort()
+
+
+async def test_hundreds_who_say_nothing_do_not_keep_others_out(files: AuthorityFolder) -> None:
+    async with echoing(server_tls(files), set()) as door:
+        silent = [
+            await asyncio.open_connection("127.0.0.1", door.port)
+            for _ in range(HANDSHAKES_MAX + 100)
+        ]
+        async with calling(door.port, trusting(files)) as good:
+            assert await echoed(*good) == b"hello"
+        assert len(door._handshakes) <= HANDSHAKES_MAX
+        for _, writer in silent:
             writer.transport.abort()
 
 
