@@ -10,6 +10,7 @@ SUBJECTS: Final = (
     "administration",
     "asynchronous",
     "browsing",
+    "changing",
     "dead_lettering",
     "drilling",
     "forwarding",
