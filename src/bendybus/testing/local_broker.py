@@ -25,6 +25,7 @@ from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.front import Front, Upgrade
 from bendybus.http.guard import Guard
+from bendybus.http.management import management_routes
 from bendybus.http.rest import Rest
 from bendybus.http.serving import HttpServer, serve_http
 from bendybus.model.access import AccessRule, Right
@@ -142,6 +143,7 @@ async def serving_http(
     """Let clients call it over HTTP on a free port of this machine."""
     broker.catalog.access.rules = rules
     authentication = Authentication(broker.catalog, broker.clock)
+    authorization = Authorization(authentication)
 
     def now() -> datetime:
         return datetime.fromtimestamp(broker.clock.now() / 1000, UTC)
@@ -152,7 +154,10 @@ async def serving_http(
         drills=StoreDrills(broker.stores),
         is_started=lambda: True,
         now=now,
-        routes=access_rule_routes(broker.catalog, Authorization(authentication), broker.clock),
+        routes=[
+            *access_rule_routes(broker.catalog, authorization, broker.clock),
+            *management_routes(broker.catalog, authorization, broker.clock),
+        ],
     )
     rest = Rest(broker.catalog, authentication, broker.clock)
     front = Front(broker.catalog.namespace, rest, app, now, upgrade)
