@@ -13,6 +13,7 @@ from bendybus.broker.access_rules import (
     put_access_rule,
     renew_key,
 )
+from bendybus.broker.update import update
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.access_rules import RULES_MAX, KeyKind, rule_named
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic
@@ -224,3 +225,18 @@ async def test_only_queues_and_topics_have_rules_of_their_own(tmp_path: Path, en
             access_rules(broker.catalog, entity)
         with pytest.raises(EntityNotFound):
             await put_access_rule(broker.catalog, entity, SENDER, now=NOON)
+
+
+async def test_a_renewed_key_of_a_declared_queue_outlasts_updates_and_restarts(
+    tmp_path: Path,
+) -> None:
+    declared = replace(SENDER, primary_key="the-key-of-the-file")
+    queue = Queue("orders", QueueProperties(authorization_rules=(declared,)))
+    async with local_broker(tmp_path, [queue], ManualClock(), stores=2) as broker:
+        renewed = await renew_key(broker.catalog, "orders", "sender", KeyKind.PRIMARY, now=NOON)
+        # As a client sends a description back: with the keys, and nothing else of the rule.
+        echoed = AccessRule("sender", renewed.primary_key, renewed.rights, renewed.secondary_key)
+        properties = QueueProperties(authorization_rules=(echoed,), max_delivery_count=7)
+        await update(broker.catalog, Queue("orders", properties), now=NOON)
+    async with local_broker(tmp_path, [queue], ManualClock(), stores=2) as broker:
+        assert access_rules(broker.catalog, "orders") == (renewed,)
