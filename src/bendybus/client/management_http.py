@@ -5,7 +5,8 @@ import re
 import ssl
 import time
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -33,6 +34,8 @@ class Answer:
 
     status: int
     body: bytes
+    # What the clock over there says, if it says so.
+    date: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +61,18 @@ class ManagementHttp:
         Raises the `ClientError` that a refusal means, and `ConnectionLost`. A busy one has
         changed nothing, so whatever was asked can be asked again.
         """
-        status, pause, content = self._once(method, path, body, headers or {})
-        while status in _BUSY and (tries := tries - 1) > 0:
+        answer, pause = self._once(method, path, body, headers or {})
+        while answer.status in _BUSY and (tries := tries - 1) > 0:
             time.sleep(pause)
-            status, pause, content = self._once(method, path, body, headers or {})
-        if status >= _REFUSED_FROM:
-            raise _refusal(status, content, self.url)
-        return Answer(status, content)
+            answer, pause = self._once(method, path, body, headers or {})
+        if answer.status >= _REFUSED_FROM:
+            raise _refusal(answer.status, answer.body, self.url)
+        return answer
 
     def _once(
         self, method: str, path: str, body: bytes, headers: dict[str, str]
-    ) -> tuple[int, float, bytes]:
-        """Return the status, how long to wait before asking again, and the body."""
+    ) -> tuple[Answer, float]:
+        """Return the answer, and how long to wait before asking again."""
         connection = self._connect()
         sent = {"Authorization": self._token(path), "Connection": "close", **headers}
         try:
@@ -82,7 +85,8 @@ class ManagementHttp:
             connection.close()
         if len(content) > ANSWER_BYTES_MAX:
             raise ClientError(f"the answer of {self.url} has more than {ANSWER_BYTES_MAX} bytes")
-        return answer.status, _pause(answer.getheader("Retry-After")), content
+        pause = _pause(answer.getheader("Retry-After"))
+        return Answer(answer.status, content, _date(answer.getheader("Date"))), pause
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
@@ -129,6 +133,13 @@ def management_url(given: ConnectionString, url: str | None = None) -> str:
             f"the management URL {url!r} must be like http://localhost:{HTTP_PORT}"
         )
     return url.rstrip("/")
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else parsedate_to_datetime(text)
+    except ValueError:
+        return None
 
 
 def _pause(retry_after: str | None) -> float:
