@@ -1,19 +1,35 @@
-"""The commands on the page about the command line run, one after the other, as they stand."""
+"""The commands on the pages about the command line run, one after the other, as they stand."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command import SECONDS_MAX, environment, serving
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "cli.md"
 EXAMPLE = ROOT / "examples" / "namespace.yaml"
 
 
-def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
-    [block] = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+MESSAGES = (
+    "1 sent",
+    "100 sent",
+    "1 would be redriven",
+    "1 redriven",
+    "100 deleted",
+    "0 would be deleted",
+)
+MANAGEMENT = ('  "keyName": "desk",',)
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"), [("cli.md", MESSAGES), ("cli-management.md", MANAGEMENT)]
+)
+def test_the_commands_of_the_page_run(tmp_path: Path, page: str, lines: tuple[str, ...]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    [block] = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     command = tmp_path / "bendybus"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m bendybus "$@"\n')
     command.chmod(0o755)
@@ -26,13 +42,15 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
         done = subprocess.run(
             ["sh", "-e", "-c", f'PATH="{tmp_path}:$PATH"\n{block}'],
             cwd=tmp_path,
-            env=environment(BENDYBUS_CONNECTION_STRING=connection),
+            env=environment(
+                BENDYBUS_CONNECTION_STRING=connection,
+                BENDYBUS_MANAGEMENT_URL=f"http://127.0.0.1:{broker.ready['http_port']}",
+            ),
             capture_output=True,
             text=True,
             timeout=2 * SECONDS_MAX,
             check=False,
         )
     assert done.returncode == 0, done.stderr
-    for line in ("1 sent", "100 sent", "1 would be redriven", "1 redriven", "100 deleted"):
+    for line in lines:
         assert f"{line}\n" in done.stdout
-    assert "0 would be deleted\n" in done.stdout
