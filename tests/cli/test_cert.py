@@ -69,11 +69,26 @@ def test_what_cannot_be_made_is_refused_in_one_line(
     assert not (tmp_path / "tls").exists()
 
 
-def test_a_key_of_an_authority_that_is_gone_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "ca-key.pem").write_text("precious")
+@pytest.mark.parametrize("name", ["ca-key.pem", "server-key.pem"])
+def test_a_key_whose_certificate_is_gone_is_not_overwritten(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("precious")
     refused = run("cert", "--folder", tmp_path)
     assert refused.returncode == 1
-    assert (tmp_path / "ca-key.pem").read_text() == "precious"
+    assert f"{name} is there without" in refused.stderr
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "precious"}
+
+
+def test_a_renewal_mends_what_another_left_half_done(tmp_path: Path) -> None:
+    run("cert", "--folder", tmp_path)
+    old_key = (tmp_path / "server-key.pem").read_bytes()
+    run("cert", "--folder", tmp_path, "--renew")
+    (tmp_path / "server-key.pem").write_bytes(old_key)
+    tls = ("--tls-cert", tmp_path / "server.pem", "--tls-key", tmp_path / "server-key.pem")
+    refused = run("serve", "--data", tmp_path / "data", *tls)
+    assert "bendybus cert --renew" in refused.stderr
+    assert run("cert", "--folder", tmp_path, "--renew").returncode == 0
+    with serving(tmp_path, *tls, *FREE_PORTS) as broker:
+        assert "AMQPS  127.0.0.1:" in broker.announcement
 
 
 def test_the_commands_of_the_page_do_what_it_says(

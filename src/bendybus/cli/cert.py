@@ -50,18 +50,19 @@ def cert(
     from bendybus.doors.local_authority import AuthorityFolder, hosts_served, make_certificate
 
     files = AuthorityFolder(folder)
-    there = files.server.exists() or files.server_key.exists()
-    if there and not renew:
+    for key, certificate in (
+        (files.authority_key, files.authority),
+        (files.server_key, files.server),
+    ):
+        if key.exists() and not certificate.exists():
+            raise CommandFailed(f"{key} is there without {certificate}; remove it to make both")
+    if files.server.exists() and not renew:
         raise CommandFailed(
             f"{files.server} is there already; say --renew to replace it, or choose another"
             " folder with --folder"
         )
     if renew and not files.server.exists():
         raise CommandFailed(f"there is no {files.server} to renew; leave --renew out to make it")
-    if files.authority_key.exists() and not files.authority.exists():
-        raise CommandFailed(
-            f"{files.authority_key} is there without {files.authority}; remove it to make both"
-        )
     hosts = hosts_served(files) if renew else (*USUAL_HOSTS, *_own_name())
     now = datetime.now(UTC).replace(microsecond=0)
     made = make_certificate(files, (*hosts, *(host or ())), days, now)

@@ -41,7 +41,7 @@ def read_certificate(cert: Path, key: Path, now: datetime) -> Certificate:
     if _public_bytes(leaf) != _public_bytes(_read_key(key)):
         raise CertificateRefused(
             f"the key {key} does not belong to the certificate {cert}; give the two that were"
-            " made together"
+            " made together (those of bendybus cert: make both again with bendybus cert --renew)"
         )
     return Certificate(hosts, leaf.not_valid_after_utc)
 
