@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
@@ -29,19 +28,14 @@ from bendybus.amqp.events import (
 from bendybus.amqp.outcomes import AmqpError
 from bendybus.amqp.session import AmqpLink, AmqpSession
 from bendybus.broker.clock import Clock
-from bendybus.broker.hosts import Hosts, ServedNamespace
+from bendybus.broker.hosts import Hosts
 from bendybus.broker.open_transactions import OpenTransactions
-from bendybus.broker.rate_limits import ConnectionRate
 from bendybus.broker.receives import Receives
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.doors.tls import server_name
 from bendybus.model.errors import (
     BusError,
-    EntityNotFound,
-    QuotaExceeded,
-    ServerBusy,
     SessionLockLost,
-    Unauthorized,
 )
 from bendybus.model.ids import Instant
 from bendybus.model.transaction import TransactionLimits
@@ -53,15 +47,11 @@ from bendybus.server.outlet import Outlet
 from bendybus.server.request_links import RequestLink
 from bendybus.server.requests import ResponseLink
 from bendybus.server.session_attach import PendingSession
-from bendybus.server.token_node import Grants, TokenNode
 from bendybus.server.translate import amqp_error
+from bendybus.server.visitor import Visitor
 
 # A client that has proved nothing by then is not going to.
 UNPROVEN_SECONDS_MAX: Final = 20
-# The service allows so many on one namespace.
-CONNECTIONS_MAX: Final = 5000
-# Connections of one address that have proved nothing yet, so that one alone cannot use them up.
-STRANGERS_MAX: Final = 500
 
 _log = logging.getLogger(__name__)
 
@@ -83,19 +73,13 @@ class ClientConnection(asyncio.Protocol):
         self._service = service
         self._connections = connections
         self._amqp = AmqpConnection(service.settings)
-        self._grants = Grants()
+        self.visitor = Visitor(service.hosts, service.clock)
         self._transactions = OpenTransactions(service.transaction_limits, service.clock)
-        # The default one until the client says otherwise.
-        self.namespace = service.hosts.default
-        self._rate: ConnectionRate | None = None
         self._links: dict[AmqpLink, LinkHandler] = {}
         # The entities that links lead to, so that those know whether they are used.
         self._used: dict[AmqpLink, list[ServedQueue]] = {}
         self._receiving: dict[AmqpLink, Receives] = {}
         self._outlet: Outlet | None = None
-        self._client_address = ""
-        # The host that the client named before it opened the connection: of TLS, then of SASL.
-        self._login_host: str | None = None
         self._opened_at = service.clock.now()
         # Ends with the connection, and all that was begun for it.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -107,9 +91,8 @@ class ClientConnection(asyncio.Protocol):
         # uvloop's transports have the methods without being of the class.
         self._outlet = Outlet(self._amqp, cast("asyncio.Transport", transport))
         peer = transport.get_extra_info("peername")
-        # Port numbers come and go; who guesses keys is known by the address alone.
-        self._client_address = str(peer[0]) if peer else ""
-        self._login_host = server_name(transport)
+        self.visitor.address = str(peer[0]) if peer else ""
+        self.visitor.login_host = server_name(transport)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -154,7 +137,7 @@ class ClientConnection(asyncio.Protocol):
         """Heartbeat, time-outs, tokens and sessions that ended."""
         self._handle(self._amqp.tick(now_ms))
         self._transactions.end_overdue()
-        if self._grants.is_empty and now_ms - self._opened_at > UNPROVEN_SECONDS_MAX * 1000:
+        if self.visitor.grants.is_empty and now_ms - self._opened_at > UNPROVEN_SECONDS_MAX * 1000:
             text = f"No token was put within {UNPROVEN_SECONDS_MAX} seconds."
             self._turn_away(AmqpError(UNAUTHORIZED_ACCESS, text, {}))
         else:
@@ -243,22 +226,9 @@ class ClientConnection(asyncio.Protocol):
         """Answer the Open, and find the namespace that it is for."""
         self._amqp.open()
         try:
-            self._enter(self._service.hosts.of(event.open.hostname or self._login_host))
+            self.visitor.enter(event.open.hostname, self._connections)
         except BusError as error:
             self._turn_away(amqp_error(error, self._service.clock.now()))
-
-    def _enter(self, served: ServedNamespace) -> None:
-        """Be a client of a namespace from here on. Raises `BusError` if it cannot be."""
-        if served is not self.namespace and not self._grants.is_empty:
-            raise Unauthorized("The key was that of another namespace than the one to be opened.")
-        self.namespace = served
-        self._rate = served.authentication.rate_limits.new_connection()
-        if sum(each.namespace is served for each in self._connections) > CONNECTIONS_MAX:
-            raise QuotaExceeded(
-                f"The namespace has {CONNECTIONS_MAX} connections already; close some."
-            )
-        if self._is_crowded():
-            raise ServerBusy("Too many connections from this address have proved nothing yet.")
 
     def _turn_away(self, error: AmqpError) -> None:
         """Say why, and do not wait for an answer: who is not wanted may never give one."""
@@ -266,53 +236,33 @@ class ClientConnection(asyncio.Protocol):
         self._flush()
         self.outlet.transport.close()
 
-    def _is_crowded(self) -> bool:
-        """Whether strangers from the client's address could take the connections of others."""
-        if len(self._connections) <= STRANGERS_MAX:
-            return False
-        own = self._client_address
-        strangers = sum(each.is_stranger_from(own) for each in self._connections)
-        return strangers > STRANGERS_MAX
-
-    def is_stranger_from(self, address: str) -> bool:
-        """Whether the client is there and has proved nothing."""
-        return self._grants.is_empty and self._client_address == address
-
-    def _token_node(self) -> TokenNode:
-        catalog, authentication = self.namespace
-        return TokenNode(catalog, authentication, self._service.clock, self._client_address)
-
     def _log_in(self, event: SaslInitReceived) -> None:
-        self._login_host = event.hostname or self._login_host
+        visitor = self.visitor
+        visitor.login_host = event.hostname or visitor.login_host
         if event.mechanism == "PLAIN":
             self.outlet.spawn(self._log_in_by_key(event))
         else:
             self._handle(self._amqp.sasl_outcome(True))
 
     async def _log_in_by_key(self, event: SaslInitReceived) -> None:
-        """Answer the client, which waits: a wrong key may be answered late."""
-        claims = None
-        with suppress(EntityNotFound):
-            self.namespace = self._service.hosts.of(self._login_host)
-            claims = await self._token_node().log_in(event.response)
+        """Answer the client, which waits."""
+        is_good = await self.visitor.log_in(event.response)
         if self._amqp.is_over or self.outlet.transport.is_closing():
             return
-        if claims is not None:
-            self._grants.add("", claims)
-        self._handle(self._amqp.sasl_outcome(claims is not None))
+        self._handle(self._amqp.sasl_outcome(is_good))
         self._flush()
 
     def _attach(self, event: AttachReceived) -> None:
-        service = self._service
+        service, visitor = self._service, self.visitor
         nodes = Nodes(
-            self.namespace.catalog,
+            visitor.namespace.catalog,
             service.clock,
             self.outlet,
-            self._grants,
-            self._token_node(),
+            visitor.grants,
+            visitor.token_node(),
             self._links,
             self._transactions,
-            self._rate,
+            visitor.rate,
             self._release,
         )
         handler = attach_link(event, nodes)
@@ -403,7 +353,7 @@ class ClientConnection(asyncio.Protocol):
         moment = datetime.fromtimestamp(now_ms / 1000, UTC)
         for link, handler in list(self._links.items()):
             if isinstance(handler, IncomingLink | OutgoingLink):
-                error = handler.access.end(self._grants, moment)
+                error = handler.access.end(self.visitor.grants, moment)
                 if error is not None:
                     self._drop_link(link)
                     link.detach(error)

@@ -8,7 +8,7 @@ import pytest
 from bendybus.amqp.outcomes import Accepted
 from bendybus.amqp.performatives import Close, Detach
 from bendybus.broker import receives
-from bendybus.server import connection
+from bendybus.server import visitor
 from bendybus.testing.wire_client import WAIT_SECONDS, WireClient, receiving
 from tests.protocol.messaging.sample_messages import message
 from tests.protocol.messaging.serving import ROOT_LOGIN, Served
@@ -31,7 +31,7 @@ async def _refusal(client: WireClient) -> str:
 async def test_a_namespace_has_only_so_many_connections(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(visitor, "CONNECTIONS_MAX", 2)
     first, second = await served.client(), await served.client()
     third = await served.stranger()
     await third.log_in("PLAIN", ROOT_LOGIN)
@@ -48,7 +48,7 @@ async def test_a_namespace_has_only_so_many_connections(
 async def test_strangers_of_one_address_cannot_use_up_the_connections(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "STRANGERS_MAX", 3)
+    monkeypatch.setattr(visitor, "STRANGERS_MAX", 3)
     known = [await served.client() for _ in range(5)]
     strangers = [await served.stranger() for _ in range(3)]
     for each in strangers:
