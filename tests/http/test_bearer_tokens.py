@@ -1,9 +1,11 @@
 """Bearer tokens of an issuer that runs beside: its keys come and go, and others try to sign."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.bearer_tokens import BearerTokens
 from bendybus.broker.issuer_keys import REST_SECONDS, KeySetInvalid, read_keys
+from bendybus.http import issuers
 from bendybus.http.issuers import document_source, trusting
 from bendybus.model.access import TOKEN_LENGTH_MAX, Claims, Right
 from bendybus.model.errors import AuthenticationFailed, ServerBusy, TokenMalformed
@@ -272,6 +275,34 @@ async def test_keys_are_read_from_a_file_too(
 async def test_a_file_that_is_not_there_is_an_error_of_reading(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"keys\.json"):
         await document_source(str(tmp_path / "keys.json"))()
+
+
+async def test_what_does_not_answer_as_a_web_server_is_an_error_of_reading() -> None:
+    def talk() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"SSH-2.0-something\r\n")
+            connection.recv(1 << 16)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        talking = asyncio.create_task(asyncio.to_thread(talk))
+        with pytest.raises(OSError, match="does not answer as a web server"):
+            await document_source(f"http://127.0.0.1:{listener.getsockname()[1]}/keys")()
+        await talking
+
+
+async def test_one_who_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issuers, "TIMEOUT_SECONDS", 0.01)
+    # The kernel takes the connection, and nobody reads.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        fetch = document_source(f"http://127.0.0.1:{listener.getsockname()[1]}/keys")
+        with pytest.raises(OSError, match=r"timed out|no answer"):
+            await fetch()
+
+
+async def test_without_an_issuer_there_is_nobody_to_trust(clock: ManualClock) -> None:
+    async with trusting(None, clock) as bearer:
+        assert bearer is None
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from bendybus.model.access import AccessRule, Right
 from bendybus.model.errors import ConfigInvalid, KeyRequired, SettingInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.model.token_issuer import SERVICE_ROLES, RoleRights
-from bendybus.settings import DEFAULT_RULE_NAME, Choices, Settings, settle
+from bendybus.settings import DEFAULT_RULE_NAME, Choices, Plain, Settings, settle
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - it is not listened on
+EVERYWHERE = Choices(host="0.0.0.0", plain=Plain.ANYWHERE)  # noqa: S104 - nobody listens
 KEY = "a-key-that-must-not-be-seen"
 RULES = f"""[{{KeyName: desk, Rights: [Send], PrimaryKey: {KEY}}}]"""
 
@@ -148,10 +148,10 @@ ROOT = f"[{{KeyName: {DEFAULT_RULE_NAME}, Rights: [Manage, Send, Listen]}}]"
 
 
 def test_a_root_rule_of_the_file_takes_the_place_of_the_well_known_one(tmp_path: Path) -> None:
-    settings = settle([Choices(host=EVERYWHERE)], namespace(tmp_path, rules=ROOT))
+    settings = settle([EVERYWHERE], namespace(tmp_path, rules=ROOT))
     assert [rule.keys for rule in settings.access_rules] == [()]
     with pytest.raises(KeyRequired):
-        settle([Choices(host=EVERYWHERE)], namespace(tmp_path, rules=RULES))
+        settle([EVERYWHERE], namespace(tmp_path, rules=RULES))
 
 
 def test_the_root_key_cannot_be_given_in_two_places(tmp_path: Path) -> None:

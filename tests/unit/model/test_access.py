@@ -15,6 +15,7 @@ from bendybus.model.access import (
     AccessRule,
     Claims,
     Right,
+    log_in,
     make_sas,
     normalise_audience,
     verify_sas,
@@ -240,3 +241,26 @@ def test_a_query_or_fragment_is_no_part_of_the_path(tail: str) -> None:
 def test_keys_do_not_show_when_a_rule_is_printed() -> None:
     assert "primary" not in repr(ROOT).replace("primary_key", "")
     assert "secondary" not in repr(ROOT).replace("secondary_key", "")
+
+
+@pytest.mark.parametrize("key", ["primary", "secondary"])
+def test_a_name_and_either_of_its_keys_log_in(key: str) -> None:
+    assert log_in("Root", key, RULES, expires_at=LATER) == Claims(
+        "Root", frozenset(Right), "", LATER
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("Root", "listen-key"),
+        ("root", "primary"),
+        ("", "primary"),
+        ("Root", ""),
+        ("Root", "primar"),
+        ("Nobody", "primary"),
+    ],
+)
+def test_another_name_or_key_does_not_log_in(name: str, key: str) -> None:
+    with pytest.raises(AuthenticationFailed, match="The name or the key is wrong"):
+        log_in(name, key, RULES, expires_at=LATER)
