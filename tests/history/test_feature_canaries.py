@@ -52,6 +52,11 @@ def commit_what_is_left(patch: Patch) -> None:
     patch.setattr(SqliteStore, "apply", leniently)
 
 
+def let_what_is_in_hand_expire(patch: Patch) -> None:
+    replace_sql("due", "d.until >= expired.id", "0", patch)
+    replace_sql("find_free_of_sessions", "d.until >= message.id", "0", patch)
+
+
 def keep_rules_in_memory(patch: Patch) -> None:
     async def set_rules(self: Catalog, subscription: Any, rules: Any) -> None:
         del self
@@ -187,7 +192,7 @@ SESSIONS: Final[dict[str, Fault]] = {
         PartitionedSessionHistory,
     ),
     "what is in hand expires": Fault(
-        partial(replace_sql, "find_free_of_sessions", "d.until >= message.id", "0"),
+        let_what_is_in_hand_expire,
         ConventionalSessionHistory,
     ),
     "released messages stay locked": Fault(

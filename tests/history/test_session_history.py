@@ -33,7 +33,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Message, MessageState
-from bendybus.model.outcome import Abandon, Defer
+from bendybus.model.outcome import Abandon, Complete, Defer
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected
 from tests.history.queue_world import COUNTS, MANY, MODES, WHICH, QueueWorld, look_at
 from tests.history.session_model import SessionModel
@@ -210,12 +210,14 @@ class SessionHistory(QueueWorld):
             self.receive_in_session(at, 1, ReceiveMode.PEEK_LOCK)
             self.settle([0], Abandon())
 
-    @rule(name=NAMES, count=COUNTS)
-    def stay_too_long(self, name: str, count: int) -> None:
+    @rule(name=NAMES, count=COUNTS, is_settled=st.booleans())
+    def stay_too_long(self, name: str, count: int, is_settled: bool) -> None:
         """Hold messages of a session until its lock has ended, and ask for it again unswept."""
         self.accept_named(name)
         self.receive_in_session(0, count, ReceiveMode.PEEK_LOCK)
         self.clock.advance(LOCK_DURATION_MS / 1000)
+        if is_settled:
+            self.settle([0], Complete())
         self.accept_named(name)
 
     @rule(at=WHICH, seconds=st.sampled_from([0, 1]))

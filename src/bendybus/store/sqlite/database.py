@@ -41,6 +41,8 @@ LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
 # SQLite's own VFS reads and writes less than 128 KiB in one call.
 _LOG_BYTES_TOGETHER: Final = 64 * 1024
 CACHE_KIBIBYTES: Final = 1200
+# Messages of one session lie in many pages, which those of the next few sessions share.
+CACHE_KIBIBYTES_FOR_SESSIONS: Final = 3000
 
 # Errors that say the request was wrong, not the disk. All others take the store offline.
 REQUEST_ERRORS: Final = (
@@ -153,6 +155,7 @@ class Database:
             self._fragments[entity, fragment] = number
             if requires_session:
                 self.session_queues.add(number)
+                self.execute(f"PRAGMA cache_size=-{CACHE_KIBIBYTES_FOR_SESSIONS}")
         counting = entity if topic is None else topic
         self._mains[number] = self._fragments[counting, fragment]
         self._offsets[number] = (number << COUNTER_BITS_HERE) - (fragment << COUNTER_BITS)
