@@ -188,3 +188,18 @@ async def test_files_that_others_could_read_are_closed_to_them(tmp_path: Path) -
         assert store.is_online
         modes = modes_in(tmp_path)
     assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.usefixtures("careless")
+async def test_a_file_that_is_not_ours_to_close_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store.db"
+    path.touch(0o666)
+
+    def chmod(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    async with opened(path) as store:
+        assert "belongs to somebody else" in str(store.status().reason)

@@ -22,10 +22,14 @@ from bendybus.model.errors import (
     EntityNotFound,
     InvalidOperation,
     QuotaExceeded,
+    StoreFailed,
     StoreUnavailable,
 )
 from bendybus.store.port import AccessRecord
+from bendybus.store.sqlite.database import Pacing
+from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import NOON, ManualClock
+from bendybus.testing.faulty_disk import Fault, faulty_disk
 from bendybus.testing.local_broker import LocalBroker, local_broker
 
 ROOT = AccessRule("root", "a-key-of-at-least-16", frozenset(Right))
@@ -240,3 +244,29 @@ async def test_a_renewed_key_of_a_declared_queue_outlasts_updates_and_restarts(
         await update(broker.catalog, Queue("orders", properties), now=NOON)
     async with local_broker(tmp_path, [queue], ManualClock(), stores=2) as broker:
         assert access_rules(broker.catalog, "orders") == (renewed,)
+
+
+@pytest.mark.spec("R7.1")
+async def test_a_key_that_a_failing_store_may_have_counts_and_the_store_is_told_again(
+    tmp_path: Path,
+) -> None:
+    with faulty_disk() as disk:
+
+        def make_store(number: int, path: Path) -> SqliteStore:
+            vfs = disk.name if number == 1 else None
+            return SqliteStore(number, path, vfs=vfs, pacing=Pacing(retry_seconds=3600))
+
+        async with local_broker(
+            tmp_path, (), ManualClock(), stores=3, make_store=make_store
+        ) as broker:
+            access = broker.catalog.access
+            await access.declare([ROOT], now=NOON)
+            disk.break_at(0, Fault.SYNC_ERROR)
+            with pytest.raises(StoreFailed):
+                await renew_key(broker.catalog, None, "root", KeyKind.PRIMARY, now=NOON)
+            assert access.rules[0].keys[0] != ROOT.primary_key
+            await access.agree()
+            disk.mend()
+            await broker.stores[1].bring_online()
+            await access.agree()
+            assert [each[0].rules for each in await held(broker)] == [access.rules] * 3
