@@ -2,10 +2,11 @@
 
     prepare in every store ──► put in every store
 
-Until the first store has put it, a change can be undone everywhere; from then on it is completed
-everywhere, by whoever is there to do it: at once, when a store that failed comes back, or at the
-next start. Which of the two it is can be told when all stores are there; until then no other
-change begins, and what was before holds.
+To prepare is to try, and to write a note that it will be done: a store that cannot write is found
+before any has changed. Until the first store has put it, a change has not happened; from then on it
+is completed everywhere, by whoever is there to do it: at once, when a store that failed comes back,
+or at the next start. Which of the two it is can be told when all stores are there; until then no
+other change begins, and what was before holds.
 """
 
 import asyncio
@@ -161,10 +162,9 @@ class Records:
         latest = await self._latest(held)
         # A topic has a lower number than its subscriptions: it was there before them.
         standing = [record for _, record in sorted(latest.items())]
-        is_whole = len(held) == len(self.stores)
         for at, versions in held.items():
             try:
-                await self._bring_up(self.stores[at], versions, standing, is_whole=is_whole)
+                await self._bring_up(self.stores[at], versions, standing)
             except BusError as error:
                 _log.warning("bringing store %d up to date was cut short: %s", at, error)
             else:
@@ -201,22 +201,13 @@ class Records:
         return latest
 
     async def _bring_up(
-        self,
-        store: Store,
-        versions: Mapping[EntityNumber, int],
-        standing: Sequence[EntityRecord],
-        *,
-        is_whole: bool,
+        self, store: Store, versions: Mapping[EntityNumber, int], standing: Sequence[EntityRecord]
     ) -> None:
-        """Let one store have what holds.
-
-        A change that it has prepared and nobody has put is undone, if it is known of all stores
-        that they have not.
-        """
+        """Let one store have what holds, and nothing prepared: who has put it has the record."""
         behind = [each for each in standing if versions.get(each.number) != each.version]
         if behind:
             await store.put_entities(behind)
-        elif is_whole and await store.prepared():
+        elif await store.prepared():
             await store.prepare(())
 
     def _take_over(self, record: EntityRecord) -> None:

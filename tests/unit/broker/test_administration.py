@@ -437,3 +437,15 @@ async def test_a_partitioned_queue_of_an_earlier_tier_keeps_working(
         assert len(await receive_all(broker.queue("parts"), clock)) == 16
         with pytest.raises(ArgumentInvalid, match="without partitioning"):
             await create(broker.catalog, Queue("q", PARTS.properties), now=clock.now())
+
+
+async def test_at_a_start_the_file_holds_again(tmp_path: Path, clock: ManualClock) -> None:
+    async with verbs(tmp_path, clock) as broker:
+        changed = QueueProperties(max_delivery_count=2)
+        await update(broker.catalog, Queue("orders", changed), now=clock.now())
+        await delete(broker.catalog, "parts")
+        await create(broker.catalog, Queue("other", changed), now=clock.now())
+    async with verbs(tmp_path, clock) as broker:
+        assert broker.queue("orders").properties == ORDERS.properties
+        assert broker.queue("parts").properties == PARTS.properties
+        assert broker.queue("other").properties == changed

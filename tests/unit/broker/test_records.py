@@ -13,7 +13,7 @@ from bendybus.broker.delete import delete
 from bendybus.broker.removal import Removal
 from bendybus.broker.update import update
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic
-from bendybus.model.errors import StartRefused, StoreFailed, StoreUnavailable
+from bendybus.model.errors import ServerBusy, StartRefused, StoreFailed, StoreUnavailable
 from bendybus.store.port import EntityRecord
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import ManualClock
@@ -38,6 +38,9 @@ class FragileStore(SqliteStore):
     async def put_entities(self, records: Sequence[EntityRecord]) -> None:  # type: ignore[override]  # waits
         if self.fails_at == "put":
             await self._fail()
+        if self.fails_at == "busy":
+            self.fails_at = ""
+            raise ServerBusy("It has too much to do.")
         await super().put_entities(records)
 
     async def _fail(self) -> None:
@@ -87,6 +90,9 @@ async def test_a_store_that_cannot_prepare_leaves_all_as_they_were(
         with pytest.raises(StoreFailed):
             await create(broker.catalog, PARTS, now=clock.now())
         assert not broker.catalog.has("parts")
+        for store in stores:
+            if store.is_online:
+                assert await store.prepared() == []
         await back(broker)
         assert await in_all(broker) == [("orders", 1)]
         await create(broker.catalog, PARTS, now=clock.now())
@@ -108,6 +114,16 @@ async def test_a_change_that_one_store_has_made_is_made_by_those_that_come_back(
         assert await in_all(broker) == [("orders", 1), ("parts", 1)]
         await send_each(broker.queue("parts"), clock, 16)
         assert len(await receive_all(broker.queue("parts"), clock)) == 16
+
+
+async def test_a_store_that_was_only_busy_gets_what_it_missed_before_the_next_change(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with fragile(tmp_path, clock, ORDERS) as (broker, stores):
+        stores[1].fails_at = "busy"
+        await create(broker.catalog, PARTS, now=clock.now())
+        await update(broker.catalog, CHANGED, now=clock.now())
+        assert await in_all(broker) == [("orders", 2), ("parts", 1)]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -190,6 +206,27 @@ async def test_what_was_deleted_without_a_store_is_not_brought_back_by_it(
         await removal.look()
         assert await in_all(broker) == [("orders", 1)]
     async with fragile(tmp_path, clock) as (broker, _):
+        assert await in_all(broker) == [("orders", 1)]
+
+
+async def test_not_even_when_the_others_were_started_without_it(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with fragile(tmp_path, clock, ORDERS, NEWS) as (broker, stores):
+        stores[2].fails_at = "put"
+        await delete(broker.catalog, "news")
+        await Removal(broker.namespaces, clock).look()
+        path = stores[2].path
+    hidden = path.rename(tmp_path / "elsewhere")
+    path.mkdir()
+    async with fragile(tmp_path, clock) as (broker, _):
+        removal = Removal(broker.namespaces, clock)
+        await removal.look()
+        path.rmdir()
+        hidden.rename(path)
+        await back(broker)
+        assert not broker.catalog.has("news")
+        await removal.look()
         assert await in_all(broker) == [("orders", 1)]
 
 
