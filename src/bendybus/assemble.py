@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from starlette.routing import Route
+
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.forward import Forwarder
@@ -27,9 +29,11 @@ from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.exchange import Client, Desk
 from bendybus.http.front import Front, Upgrade
+from bendybus.http.guard import Guard
 from bendybus.http.host_desks import HostDesks
 from bendybus.http.issuers import trusting
 from bendybus.http.management import management_routes
+from bendybus.http.metrics import DoorFigures, Metrics, metrics_routes
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
@@ -88,6 +92,18 @@ def websockets_to(listener: AmqpListener) -> Upgrade:
         return WebSocketConnection(listener.connect) if is_websocket else None
 
     return upgrade
+
+
+def door_figures(listener: AmqpListener, guard: Guard) -> DoorFigures:
+    """Say what comes in by the doors."""
+    connections = listener.connections
+    return DoorFigures(
+        amqp_connections=len(connections),
+        amqp_blocked=sum(each.is_blocked for each in connections),
+        amqp_links=sum(each.link_count for each in connections),
+        http_connections=guard.connection_count,
+        http_answers=guard.answers,
+    )
 
 
 async def run_broker(
@@ -177,13 +193,27 @@ async def _serving(
     )
     try:
         websockets = websockets_to(listener)
+        guard = Guard()
+        metrics = Metrics(
+            hosts.default.catalog.holdings, clock, lambda: door_figures(listener, guard)
+        )
+        readers = None if settings.is_metrics_open else Authorization(hosts.default.authentication)
+        figures = metrics_routes(metrics, readers)
         desks = {
-            each: _desk(each, hosts, StoreDrills(stores), clock, websockets) for each in served
+            each: _desk(
+                each,
+                hosts,
+                StoreDrills(stores),
+                clock,
+                websockets,
+                figures if each is hosts.default else (),
+            )
+            for each in served
         }
         desk: Desk = desks[hosts.default]
         if len(served) > 1:
             desk = HostDesks(desk, lambda host: desks[hosts.of(host)])
-        http = await serve_http(desk, doors.http)
+        http = await serve_http(desk, doors.http, guard=guard)
         try:
             yield running_ports({**listener.ports, **http.ports})
         finally:
@@ -198,6 +228,7 @@ def _desk(
     drills: StoreDrills,
     clock: Clock,
     websockets: Upgrade,
+    figures: Sequence[Route],
 ) -> Front:
     """Build what answers the HTTP requests for one namespace; stores are the default one's."""
     catalog, authentication = served
@@ -220,6 +251,7 @@ def _desk(
         is_started=lambda: True,
         now=now,
         routes=[
+            *figures,
             *access_rule_routes(catalog, authorization, clock),
             *management_routes(catalog, authorization, clock, is_elsewhere),
         ],

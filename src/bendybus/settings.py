@@ -41,6 +41,13 @@ class Plain(StrEnum):
     NEVER = "never"
 
 
+class MetricsReaders(StrEnum):
+    """Who may read the figures of the broker."""
+
+    ALL = "all"
+    MANAGERS = "managers"
+
+
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
     """Where the certificate and its key are, in PEM form."""
@@ -77,6 +84,8 @@ class Settings:
     # None lets any number through.
     requests_per_second: int | None = None
     connection_requests_per_second: int | None = None
+    # None: everybody, as long as only this machine can reach the broker.
+    metrics: MetricsReaders | None = None
 
     @property
     def namespace(self) -> Namespace:
@@ -92,6 +101,13 @@ class Settings:
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the broker."""
         return is_loopback(self.host)
+
+    @property
+    def is_metrics_open(self) -> bool:
+        """Whether the figures are shown without a token."""
+        if self.metrics is None:
+            return self.is_loopback
+        return self.metrics is MetricsReaders.ALL
 
     @property
     def plain_host(self) -> str | None:
@@ -147,6 +163,7 @@ class Choices:
     transaction_seconds: int | None = None
     requests_per_second: int | None = None
     connection_requests_per_second: int | None = None
+    metrics: MetricsReaders | None = None
 
 
 def choices_from_environment(environment: Mapping[str, str]) -> Choices:
@@ -184,6 +201,7 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
         transaction_seconds=number("BENDYBUS_TRANSACTION_SECONDS"),
         requests_per_second=number("BENDYBUS_REQUESTS_PER_SECOND"),
         connection_requests_per_second=number("BENDYBUS_CONNECTION_REQUESTS_PER_SECOND"),
+        metrics=_metrics_from(text("BENDYBUS_METRICS")),
     )
 
 
@@ -195,6 +213,15 @@ def plain_from(text: str | None, source: str) -> Plain | None:
         return Plain(text)
     except ValueError:
         raise SettingInvalid(f"{source} must be {', '.join(Plain)}; not {text!r}") from None
+
+
+def _metrics_from(text: str | None) -> MetricsReaders | None:
+    try:
+        return None if text is None else MetricsReaders(text)
+    except ValueError:
+        raise SettingInvalid(
+            f"BENDYBUS_METRICS must be {', '.join(MetricsReaders)}; not {text!r}"
+        ) from None
 
 
 def settle(

@@ -12,6 +12,7 @@ from bendybus.broker.rate_limits import Rates
 from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
+from bendybus.http.metrics import Metrics, metrics_routes
 from bendybus.http.stores import StoreDrills
 from bendybus.model.store_status import StoreStatus
 from bendybus.testing.clock import ManualClock
@@ -37,7 +38,10 @@ def app_with(
         drills=drills,
         is_started=is_started,
         now=lambda: NOON,
-        routes=access_rule_routes(no_entities(), Authorization(checks), ManualClock()),
+        routes=[
+            *metrics_routes(Metrics(no_entities().holdings, ManualClock()), Authorization(checks)),
+            *access_rule_routes(no_entities(), Authorization(checks), ManualClock()),
+        ],
     )
 
 

@@ -39,6 +39,11 @@ class HeldSessions:
         self._by_id: dict[str, HeldSession] = {}
         self._by_nonce: dict[int, HeldSession] = {}
 
+    @property
+    def count(self) -> int:
+        """How many sessions are held."""
+        return len(self._by_id)
+
     def add(self, held: HeldSession) -> None:
         """Enter a session that was accepted. Who held it before has lost it."""
         self._by_id[held.session_id] = held

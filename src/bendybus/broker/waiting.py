@@ -14,6 +14,11 @@ class Waiting:
         # A dictionary for its order, and so that leaving from the middle costs nothing.
         self._waiters: dict[asyncio.Future[None], None] = {}
 
+    @property
+    def count(self) -> int:
+        """How many receivers wait."""
+        return len(self._waiters)
+
     def join(self) -> "asyncio.Future[None]":
         """Return a future that a later `wake` ends. `leave` with it if it is not wanted."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

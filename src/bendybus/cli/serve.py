@@ -20,6 +20,7 @@ from bendybus.model.errors import DataFolderUnusable
 from bendybus.model.namespace import Namespace
 from bendybus.settings import (
     Choices,
+    MetricsReaders,
     Plain,
     RunningPorts,
     Settings,
@@ -98,6 +99,13 @@ KeyFileOption = Annotated[
         " [BENDYBUS_KEY_FILE; default the emulator's SAS_KEY_VALUE]"
     ),
 ]
+MetricsOption = Annotated[
+    MetricsReaders | None,
+    typer.Option(
+        help="Who may read /metrics: all, or those with a token for Manage."
+        " [BENDYBUS_METRICS; default all if only this machine reaches the broker, else managers]"
+    ),
+]
 ReadyFileOption = Annotated[
     Path | None,
     typer.Option(help="Write the ports and the process id here, as JSON, once ready."),
@@ -117,6 +125,7 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     amqps_port: AmqpsPortOption = None,
     https_port: HttpsPortOption = None,
     key_file: KeyFileOption = None,
+    metrics: MetricsOption = None,
     ready_file: ReadyFileOption = None,
 ) -> None:
     """Run the broker until Ctrl-C.
@@ -139,6 +148,7 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
         amqps_port=amqps_port,
         https_port=https_port,
         key_file=key_file,
+        metrics=metrics,
     )
     settings = _settings(options, config)
     _prepare_data_folder(settings.data)

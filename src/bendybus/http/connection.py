@@ -255,6 +255,7 @@ class HttpConnection(asyncio.Protocol):
         self._hang_up = None
         self._release()
         is_last = self._has_ended or not request.head.is_kept_alive
+        self._guard.note_answer(request.head.method, answer.status)
         self._write(answer, is_last=is_last, has_body=request.head.method != "HEAD")
         if not is_last and not self._is_blocked:
             self._next()
@@ -279,6 +280,7 @@ class HttpConnection(asyncio.Protocol):
     def _refuse(self, refusal: RequestRefused) -> None:
         """Answer what cannot be served, and part: where the next request begins is not known."""
         answer = self._desk.refuse(refusal)
+        self._guard.note_answer("" if self._head is None else self._head.method, answer.status)
         self._is_parting = True
         self._buffer.clear()
         self._release()

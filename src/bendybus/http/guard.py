@@ -42,6 +42,8 @@ class Guard:
     def __init__(
         self, connections_max: int = CONNECTIONS_MAX, body_bytes_max: int = BODY_BYTES_MAX
     ) -> None:
+        # Answers so far, by method and status.
+        self.answers: dict[tuple[str, int], int] = {}
         self._connections_max = connections_max
         self._body_bytes_left = body_bytes_max
         self._connections: set[Guarded] = set()
@@ -50,6 +52,16 @@ class Guard:
         self._loop = asyncio.get_running_loop()
         self._emptied: asyncio.Future[None] | None = None
         self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    @property
+    def connection_count(self) -> int:
+        """How many there are."""
+        return len(self._connections)
+
+    def note_answer(self, method: str, status: int) -> None:
+        """Count an answer."""
+        key = method, status
+        self.answers[key] = self.answers.get(key, 0) + 1
 
     def join(self, connection: Guarded) -> bool:
         """Take a connection in; says whether there is room."""

@@ -194,6 +194,7 @@ def _operating() -> Json:
                 "responses": {"200": {"description": "This description"}},
             }
         },
+        "/metrics": {"get": _metrics()},
         "/$stores": {
             "get": {
                 "summary": "The messaging stores",
@@ -219,6 +220,19 @@ def _operating() -> Json:
                 "parameters": [number],
                 "responses": changed,
             }
+        },
+    }
+
+
+def _metrics() -> Json:
+    return {
+        "summary": "The figures of the broker, for Prometheus",
+        "responses": {
+            "200": {
+                "description": "One line for each",
+                "content": {"text/plain": {"schema": _TEXT}},
+            },
+            **_refusals(401),
         },
     }
 

@@ -126,6 +126,16 @@ class ClientConnection(asyncio.Protocol):
         self.ended.set_result(None)
 
     @property
+    def link_count(self) -> int:
+        """How many links the client has."""
+        return len(self._links)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the client does not read what it is sent."""
+        return self._outlet is not None and self._outlet.is_blocked
+
+    @property
     def outlet(self) -> Outlet:
         """The way out; there is one from the first byte on."""
         assert self._outlet is not None

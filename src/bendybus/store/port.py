@@ -16,6 +16,7 @@ from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.rule import Rule
 from bendybus.model.store_status import StoreStatus
+from bendybus.store.figures import StoreFigures
 
 # The end of a lock that lasts as long as its store is open (promise 10).
 UNTIL_REOPENED: Final = Instant(1 << 61)
@@ -405,6 +406,10 @@ class StoreSwitch(Protocol):
 
     def status(self) -> StoreStatus:
         """Say how the store is."""
+        ...
+
+    def figures(self) -> StoreFigures:
+        """Say what it has done since the broker started, whether it is online or not."""
         ...
 
     async def take_offline(self, reason: str) -> None:

@@ -26,6 +26,7 @@ from bendybus.http.authorization import Authorization
 from bendybus.http.front import Front, Upgrade
 from bendybus.http.guard import Guard
 from bendybus.http.management import management_routes
+from bendybus.http.metrics import Metrics, metrics_routes
 from bendybus.http.rest import Rest
 from bendybus.http.serving import HttpServer, serve_http
 from bendybus.model.access import AccessRule, Right
@@ -155,6 +156,7 @@ async def serving_http(
         is_started=lambda: True,
         now=now,
         routes=[
+            *metrics_routes(Metrics(broker.namespaces.holdings, broker.clock), None),
             *access_rule_routes(broker.catalog, authorization, broker.clock),
             *management_routes(broker.catalog, authorization, broker.clock),
         ],

@@ -17,6 +17,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
+from bendybus.store.figures import Event
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.counting import count_in
 from bendybus.store.sqlite.database import Database, rows_of_queue
@@ -35,8 +36,10 @@ def append(database: Database, operation: Append, now: Instant) -> int:
     if new is not None:
         messages = [messages[at] for at in new]
         if operation.messages and not messages:
+            _note(database, operation, 0, 0)
             return 0
     size = sum([len(message.content) for message in messages]) + CHECKSUM_SIZE * len(messages)
+    content_bytes = size - CHECKSUM_SIZE * len(messages)
     main = database.main(queue)
     if main != queue:
         # The bytes of a sub-queue are counted, and refused, on the main one.
@@ -54,7 +57,16 @@ def append(database: Database, operation: Append, now: Instant) -> int:
         note_arrivals(database, queue, first, len(messages), now)
         if operation.numbered_from is not None:
             note_late_arrivals(database, queue, first, len(messages))
+    _note(database, operation, len(messages), content_bytes)
     return first - offset
+
+
+def _note(database: Database, operation: Append, count: int, content_bytes: int) -> None:
+    """Note what arrived, for those who count it."""
+    queue, notes = operation.queue, database.traffic
+    notes.note(queue, Event.ACCEPTED if operation.transfers is None else Event.FORWARDED, count)
+    notes.note(queue, Event.ACCEPTED_BYTES, content_bytes)
+    notes.note(queue, Event.DROPPED, len(operation.messages) - count)
 
 
 def _insert(

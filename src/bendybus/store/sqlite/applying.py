@@ -41,6 +41,7 @@ from bendybus.store.sqlite import (
     transfers,
 )
 from bendybus.store.sqlite.database import Database
+from bendybus.store.sqlite.traffic import note_operation
 
 
 def _move(database: Database, operation: Move, now: Instant) -> Answer:
@@ -83,13 +84,19 @@ def make_all(database: Database, operations: Sequence[Operation], now: Instant) 
         if how is None:
             answers += [make(database, operation, now) for operation in alike]
         else:
-            answers += settling.move(database, [each for each in alike if type(each) is Move], now)
+            moves = [each for each in alike if type(each) is Move]
+            lost = settling.move(database, moves, now)
+            for move, each in zip(moves, lost, strict=True):
+                note_operation(database.traffic, move, each)
+            answers += lost
     return answers
 
 
 def make(database: Database, operation: Operation, now: Instant) -> Answer:
     """Make one operation and return its answer."""
-    return _MAKERS[type(operation)](database, operation, now)
+    answer = _MAKERS[type(operation)](database, operation, now)
+    note_operation(database.traffic, operation, answer)
+    return answer
 
 
 def _how_moved(operation: Operation) -> tuple[object, ...] | None:

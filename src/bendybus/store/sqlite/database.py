@@ -27,6 +27,7 @@ from bendybus.store.port import UNTIL_REOPENED
 from bendybus.store.sqlite.private_files import keep_private
 from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
+from bendybus.store.sqlite.traffic import TrafficNotes
 from bendybus.store.sqlite.upgrading import upgrade
 
 SCHEMA_VERSION: Final = 4
@@ -97,6 +98,8 @@ class Database:
         [(lists,)] = self.rows("litter_left")
         self.litter_bodies: int = lists
         self.litter_bytes = 0
+        # What the commit under way does, for those who count it.
+        self.traffic = TrafficNotes()
         # What duplicate detection knows.
         self.seen = SeenIndex()
         self.seen.load(connection)
@@ -121,11 +124,13 @@ class Database:
             self._is_synced = is_synced
         self.execute("BEGIN IMMEDIATE")
         self.seen.settle()
+        self.traffic.begin()
 
     def begin_caller(self) -> None:
         """Start the work of one of the callers whom a commit is for."""
         self.execute("SAVEPOINT caller")
         self.seen.settle()
+        self.traffic.begin()
 
     def end_caller(self) -> None:
         """Make the caller's work, or what is left of it, part of the commit."""
@@ -135,11 +140,13 @@ class Database:
         """Undo the work of the caller."""
         self.execute("ROLLBACK TO caller")
         self.seen.undo()
+        self.traffic.undo()
 
     def undo(self) -> None:
         """Undo the commit, of a single caller, that was begun."""
         self.execute("ROLLBACK")
         self.seen.undo()
+        self.traffic.undo()
 
     def note_queue(
         self,
@@ -168,6 +175,7 @@ class Database:
             del self._mains[queue]
             del self._offsets[queue]
             self.session_queues.discard(queue)
+        self.traffic.forget(queues)
 
     def by_session(self, queue: int) -> int | None:
         """Return 1 if messages of a queue are received by session."""

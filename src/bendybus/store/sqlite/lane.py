@@ -20,6 +20,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
 import apsw
@@ -33,6 +34,7 @@ from bendybus.model.errors import (
     StoreUnavailable,
 )
 from bendybus.model.store_status import StoreState
+from bendybus.store.figures import COMMIT_CALLERS, COMMIT_SECONDS, Happened, Histogram
 from bendybus.store.sqlite import litter
 from bendybus.store.sqlite.database import REQUEST_ERRORS, Database
 
@@ -81,6 +83,12 @@ class Lane:
         # How often the database was opened: a change tells that the store was away.
         self.openings = 0
         self.fragments_held = 0
+        # Figures for operators, since the broker started.
+        self.commit_seconds = Histogram(COMMIT_SECONDS)
+        self.commit_callers = Histogram(COMMIT_CALLERS)
+        self.failures = 0
+        self.write_backs = 0
+        self.traffic: dict[Happened, int] = {}
         self._open_file = open_file
         self._retry_seconds = retry_seconds
         self._is_retried = False
@@ -124,6 +132,11 @@ class Lane:
         else:
             self._waiting.put(_Job(work, is_synced, future))
         return future
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for their turn."""
+        return self._waiting.qsize()
 
     async def take_offline(self, reason: str) -> None:
         """Stop serving after what waits now."""
@@ -185,6 +198,7 @@ class Lane:
             refusal = StoreUnavailable(self.number, self.reason)
             return [(job.future, None, refusal) for job in jobs]
         is_committing = False
+        begun = perf_counter()
         try:
             database.begin(is_synced=any(job.is_synced for job in jobs))
             if len(jobs) == 1:
@@ -200,6 +214,9 @@ class Lane:
             if is_committing and not isinstance(error, apsw.FullError):
                 failure = StoreFailed(self.number, self.reason)
             return [(job.future, None, failure) for job in jobs]
+        self.commit_seconds.add(perf_counter() - begun)
+        self.commit_callers.add(len(jobs))
+        database.traffic.count_into(self.traffic)
         self.commits += 1
         self.changes = database.connection.total_changes()
         self.fragments_held = database.fragments_held
@@ -217,6 +234,7 @@ class Lane:
                 database.execute("COMMIT")
             if database.is_log_long:
                 database.write_back()
+                self.write_backs += 1
         except apsw.BusyError:
             return  # Another program does it just now.
         except apsw.Error as error:
@@ -238,6 +256,7 @@ class Lane:
 
     def _fail(self, error: Exception) -> None:
         reason = _describe(error)
+        self.failures += 1
         if self.state is not StoreState.FAILED or self.reason != reason:
             _log.error("store %d failed: %s", self.number, reason)
         self.state, self.reason = StoreState.FAILED, reason

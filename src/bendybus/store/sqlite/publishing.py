@@ -17,6 +17,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Marks, Message, joined_marks
 from bendybus.model.operations import ChangedCopy, Publish, Taker
 from bendybus.store.checksum import CHECKSUM_SIZE
+from bendybus.store.figures import Event
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.appending import quota_exceeded, sealed_messages
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, ids_array, rows_of_queue
@@ -39,7 +40,10 @@ class _Group(NamedTuple):
 def publish(database: Database, operation: Publish, now: Instant) -> int:
     """Publish; return the first number at the topic, 0 if nobody takes anything."""
     offset = database.offset(operation.topic)
-    operation = _thinned(database, operation, now)
+    operation, dropped = _thinned(database, operation, now)
+    arrived = Event.ACCEPTED if operation.transfers is None else Event.FORWARDED
+    database.traffic.note(operation.topic, arrived, len(operation.messages) - dropped)
+    database.traffic.note(operation.topic, Event.DROPPED, dropped)
     groups = _grouped(operation.takers)
     holders: Counter[int] = Counter()
     for group in groups:
@@ -57,17 +61,18 @@ def publish(database: Database, operation: Publish, now: Instant) -> int:
     return first - offset
 
 
-def _thinned(database: Database, operation: Publish, now: Instant) -> Publish:
-    """Leave out messages that came before."""
+def _thinned(database: Database, operation: Publish, now: Instant) -> tuple[Publish, int]:
+    """Leave out messages that came before; say how many they are."""
     new = new_indexes(database, operation.topic, operation, now)
     if new is None or len(new) == len(operation.messages):
-        return operation
+        return operation, 0
     left = set(new)
-    return replace(
+    thinned = replace(
         operation,
         takers=[_thinned_taker(taker, left) for taker in operation.takers],
         changed=[each for each in operation.changed if each.index in left],
     )
+    return thinned, len(operation.messages) - len(left)
 
 
 def _thinned_taker(taker: Taker, left: set[int]) -> Taker:
@@ -92,8 +97,10 @@ def _reserve(database: Database, operation: Publish, taken: Counter[int], number
     """Take numbers, and bytes for every content once; return the row of the first number."""
     contents = [operation.messages[at].content for at in taken]
     contents += [changed.message.content for changed in operation.changed]
-    size = sum(map(len, contents)) + CHECKSUM_SIZE * len(contents)
+    content_bytes = sum(map(len, contents))
+    size = content_bytes + CHECKSUM_SIZE * len(contents)
     topic, bytes_max = operation.topic, operation.bytes_max
+    database.traffic.note(topic, Event.ACCEPTED_BYTES, content_bytes)
     row = database.row("reserve_at_topic", (topic, number_count, size, bytes_max))
     if row is None:
         raise quota_exceeded(database, topic, size, bytes_max)
@@ -248,6 +255,7 @@ def _reserve_rows(database: Database, counts: Sequence[tuple[int, int]]) -> list
     for queue, count in counts:
         database.offset(queue)
         added[queue] += count
+        database.traffic.note(queue, Event.ACCEPTED, count)
     if not added:
         return []
     found = database.row("next_counters", (ids_array(added),))

@@ -8,6 +8,7 @@ from typing import Final
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, MessageState, StoredMessage
 from bendybus.model.operations import Guard
+from bendybus.store.figures import Event
 from bendybus.store.marks import MarksDamaged, marks_from_text
 from bendybus.store.port import (
     UNTIL_REOPENED,
@@ -54,9 +55,11 @@ _DUE_GUARDS: Final = (Guard.LAPSED, Guard.LAPSED, Guard.LAPSED, Guard.FREE, Guar
 def acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
     """Lock the oldest free messages and return them."""
     unfold_oldest(database, request.queue, request.count_max, now)
-    return despite_damage(
+    messages = despite_damage(
         database, rows_of_queue(request.queue), lambda: _acquire(database, request, now)
     )
+    database.traffic.note(request.queue, Event.DELIVERED, len(messages))
+    return messages
 
 
 def browse(
@@ -126,6 +129,7 @@ def acquire_deferred(
     if messages:
         found = database.message_ids(request.queue, [message.sequence for message in messages])
         database.run("lock_messages", (ids_array(found), lock_end, request.nonce))
+        database.traffic.note(request.queue, Event.DELIVERED, len(messages))
     return messages
 
 

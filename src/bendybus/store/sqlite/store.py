@@ -11,6 +11,7 @@ from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
 from bendybus.model.store_status import StoreState, StoreStatus
+from bendybus.store.figures import StoreFigures
 from bendybus.store.port import (
     AcceptSession,
     AccessRecord,
@@ -255,6 +256,20 @@ class SqliteStore:
             path=str(self.path),
             size_bytes=self.path.stat().st_size if self.path.exists() else 0,
             fragments=lane.fragments_held,
+        )
+
+    def figures(self) -> StoreFigures:
+        """Say what the store has done so far."""
+        lane = self._lane
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return StoreFigures(
+            commit_seconds=lane.commit_seconds.so_far(),
+            commit_callers=lane.commit_callers.so_far(),
+            failures=lane.failures,
+            write_backs=lane.write_backs,
+            waiting=lane.waiting,
+            log_bytes=log.stat().st_size if log.exists() else 0,
+            traffic=lane.traffic.copy(),
         )
 
     async def take_offline(self, reason: str) -> None:

@@ -1,0 +1,107 @@
+"""Every metric that the broker has: its name, its kind, and what it tells. docs/metrics.md too."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bendybus.store.figures import Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """A metric. The name of a counter is without its ending `_total`."""
+
+    name: str
+    kind: str
+    text: str
+
+    @property
+    def sample_name(self) -> str:
+        """The name that its values have, but for histograms, which have several."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+MESSAGES: Final = Family("bendybus_messages", "gauge", "Messages held, by state")
+LOCKED: Final = Family(
+    "bendybus_messages_locked", "gauge", "Messages under lock, at most 20000 of a store counted"
+)
+OLDEST: Final = Family(
+    "bendybus_oldest_message_age_seconds",
+    "gauge",
+    "Age of the oldest message that could be received now",
+)
+BYTES: Final = Family("bendybus_fragment_bytes", "gauge", "Bytes that count against the size")
+EVENTS: Final = {
+    event: Family(f"bendybus_messages_{event}", "counter", text)
+    for event, text in {
+        Event.ACCEPTED: "Messages stored that clients sent, or that a subscription took",
+        Event.FORWARDED: "Messages that came here by forwarding",
+        Event.DROPPED: "Messages left out because they had come before",
+        Event.DELIVERED: "Messages locked for receivers, those read ahead for them among them",
+        Event.RETURNED: "Messages given back unread, which does not count as a delivery",
+        Event.COMPLETED: "Messages removed by who received them, or forwarded to another entity",
+        Event.ABANDONED: "Messages given back by who received them",
+        Event.DEFERRED: "Messages set aside by who received them",
+        Event.DEAD_LETTERED: "Messages that became dead letters, by reason",
+        Event.EXPIRED: "Messages whose time to live ended, dead-lettered or not",
+        Event.LAPSED: "Locks that ended before the message was settled",
+        Event.REFUSED: "Settlements refused because the lock was lost",
+        Event.ACTIVATED: "Scheduled messages whose time came",
+        Event.CANCELLED: "Scheduled messages that were cancelled",
+        Event.PURGED: "Messages deleted without being received",
+        Event.REDRIVEN: "Dead letters put back to be tried again",
+    }.items()
+} | {
+    Event.ACCEPTED_BYTES: Family(
+        "bendybus_accepted_bytes", "counter", "Bytes of the contents that were stored"
+    )
+}
+SESSIONS_HELD: Final = Family("bendybus_sessions_held", "gauge", "Sessions that receivers hold")
+RECEIVERS_WAITING: Final = Family(
+    "bendybus_receivers_waiting", "gauge", "Receivers that wait for a message or a session"
+)
+STORE_UP: Final = Family("bendybus_store_up", "gauge", "Whether the store is online")
+STORE_BYTES: Final = Family("bendybus_store_bytes", "gauge", "Size of the store's file")
+STORE_LOG_BYTES: Final = Family(
+    "bendybus_store_log_bytes", "gauge", "Size of the store's write-ahead log"
+)
+STORE_FRAGMENTS: Final = Family("bendybus_store_fragments", "gauge", "Fragments in the store")
+STORE_WAITING: Final = Family(
+    "bendybus_store_waiting_calls", "gauge", "Calls that wait for the store's thread"
+)
+STORE_FAILURES: Final = Family(
+    "bendybus_store_failures", "counter", "Failures of the store's database"
+)
+STORE_WRITE_BACKS: Final = Family(
+    "bendybus_store_checkpoints", "counter", "Times that the log was written back"
+)
+COMMIT_SECONDS: Final = Family(
+    "bendybus_store_commit_seconds", "histogram", "Time that a commit took, its work included"
+)
+COMMIT_CALLERS: Final = Family(
+    "bendybus_store_commit_callers", "histogram", "Calls that were committed together"
+)
+CONNECTIONS: Final = Family(
+    "bendybus_connections", "gauge", "Connections of clients, by protocol; WebSockets are AMQP"
+)
+LINKS: Final = Family("bendybus_links", "gauge", "AMQP links of clients")
+BLOCKED: Final = Family(
+    "bendybus_connections_blocked", "gauge", "AMQP connections whose clients do not read"
+)
+HTTP_ANSWERS: Final = Family(
+    "bendybus_http_requests", "counter", "HTTP requests answered, by method and status"
+)
+CPU: Final = Family("process_cpu_seconds", "counter", "CPU time of the process")
+MEMORY: Final = Family("process_resident_memory_bytes", "gauge", "Memory of the process")
+FILES: Final = Family("process_open_fds", "gauge", "Open files of the process")
+STARTED: Final = Family("process_start_time_seconds", "gauge", "When the broker started")
+BUILD: Final = Family("bendybus_build_info", "gauge", "Always 1; the labels tell the version")
+
+FAMILIES: Final = (
+    *(MESSAGES, LOCKED, OLDEST, BYTES),
+    *EVENTS.values(),
+    *(SESSIONS_HELD, RECEIVERS_WAITING),
+    *(STORE_UP, STORE_BYTES, STORE_LOG_BYTES, STORE_FRAGMENTS, STORE_WAITING),
+    *(STORE_FAILURES, STORE_WRITE_BACKS, COMMIT_SECONDS, COMMIT_CALLERS),
+    *(CONNECTIONS, LINKS, BLOCKED, HTTP_ANSWERS),
+    *(CPU, MEMORY, FILES, STARTED, BUILD),
+)
