@@ -1,51 +1,78 @@
-"""The command `bendybus`: one file per group of commands."""
+"""The command `bendybus`: one file per group of commands.
 
-from typing import Annotated
+A command is imported when it is called: imports are most of what a short one takes, and whoever
+lists queues does not need the broker.
+"""
+
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from bendybus import __version__
-from bendybus.cli.cert import cert
-from bendybus.cli.doctor import doctor
-from bendybus.cli.entities import WORDS, entity_commands
 from bendybus.cli.failure import ending_in_one_line
-from bendybus.cli.namespace import namespace_commands
-from bendybus.cli.peek import peek
-from bendybus.cli.profile import profile_commands, take_profile
-from bendybus.cli.purge import purge
-from bendybus.cli.receive import receive
-from bendybus.cli.redrive import redrive
-from bendybus.cli.rule import rule_commands
-from bendybus.cli.send import send
-from bendybus.cli.serve import serve
-from bendybus.cli.session import session_commands
-from bendybus.cli.status import status
-from bendybus.cli.store import store_commands
+from bendybus.cli.kept_profiles import take_profile
+
+# Where each command is, in the order in which `--help` shows them.
+PLACES: Final = {
+    "serve": "serve:serve",
+    "cert": "cert:cert",
+    "send": "send:send",
+    "receive": "receive:receive",
+    "peek": "peek:peek",
+    "purge": "purge:purge",
+    "redrive": "redrive:redrive",
+    "queue": "entities:queue_commands",
+    "topic": "entities:topic_commands",
+    "subscription": "entities:subscription_commands",
+    "rule": "rule:rule_commands",
+    "session": "session:session_commands",
+    "namespace": "namespace:namespace_commands",
+    "store": "store:store_commands",
+    "status": "status:status",
+    "doctor": "doctor:doctor",
+    "profile": "profile:profile_commands",
+    "version": "version:version",
+}
+_LOOK: Final[dict[str, Any]] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "markdown",
+}
+
+
+class _Commands(TyperGroup):
+    """Finds commands by their places. They are told apart by what stands there."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer's own
+        """Return the names of all commands."""
+        del ctx
+        return list(PLACES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - typer's own
+        """Import a command; None if there is none of that name."""
+        del ctx
+        place = PLACES.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        found = getattr(import_module(f"bendybus.cli.{module}"), name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False, **_LOOK)
+            alone.command(cmd_name)(found)
+            return typer.main.get_command(alone)
+        group = typer.main.get_group(found)
+        group.name = cmd_name
+        return group
+
 
 app = typer.Typer(
     name="bendybus",
+    cls=_Commands,
     help="A self-hosted message broker that speaks the Azure Service Bus wire.",
     epilog="Start with: bendybus serve --config examples/namespace.yaml",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    **_LOOK,
 )
-app.command()(serve)
-app.command()(cert)
-app.command()(send)
-app.command()(receive)
-app.command()(peek)
-app.command()(purge)
-app.command()(redrive)
-app.command()(status)
-app.command()(doctor)
-for kind, word in WORDS.items():
-    app.add_typer(entity_commands(kind), name=word)
-app.add_typer(rule_commands, name="rule")
-app.add_typer(session_commands, name="session")
-app.add_typer(namespace_commands, name="namespace")
-app.add_typer(profile_commands, name="profile")
-app.add_typer(store_commands, name="store")
 
 
 @app.callback()
@@ -59,12 +86,6 @@ def begin(
 ) -> None:
     """Find out which broker is meant, before any command."""
     take_profile(profile)
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
 
 
 def main() -> None:

@@ -156,3 +156,7 @@ _OUTPUT: Final = _keyword("output", OutputOption, Output.TABLE)
 _YES: Final = _keyword(
     "yes", Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")], False
 )
+
+queue_commands = entity_commands(Kind.QUEUE)
+topic_commands = entity_commands(Kind.TOPIC)
+subscription_commands = entity_commands(Kind.SUBSCRIPTION)

@@ -16,6 +16,7 @@ from bendybus.model.ids import FragmentIndex, SubQueue, fragment_of
 from bendybus.model.message import Marks, Message
 from bendybus.model.operations import Append
 from bendybus.model.partitioning import fragment_for
+from bendybus.model.tier import Tier, TierName
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, forwarding, local_broker
 from tests.protocol.messaging.sample_messages import message
@@ -38,7 +39,7 @@ BOTH_KINDS = pytest.mark.parametrize("is_partitioned", [False, True], ids=["one"
 REFUSING: dict[str, tuple[dict[str, Any], bytes, str]] = {
     "disabled": ({"status": EntityStatus.DISABLED}, b"", "MessagingEntityDisabled"),
     "send-disabled": ({"status": EntityStatus.SEND_DISABLED}, b"", "MessagingEntityDisabled"),
-    "small": ({}, bytes(300_000), "MessageSizeExceeded"),
+    "small": ({}, bytes(1_100_000), "MessageSizeExceeded"),
     "sessions": ({"requires_session": True}, b"", "Session id is null."),
 }
 
@@ -82,9 +83,10 @@ async def test_what_a_destination_never_takes_is_a_dead_letter_and_the_rest_goes
     tmp_path: Path, case: str
 ) -> None:
     properties, content, reason = REFUSING[case]
-    large = {"max_message_size_kilobytes": 1024}
+    large = {"max_message_size_kilobytes": 2048}
     queues = [queue("a", "b", **large), queue("b", **properties)]
-    async with local_broker(tmp_path, queues, ManualClock(), stores=2) as broker:
+    premium = Tier(TierName.PREMIUM)
+    async with local_broker(tmp_path, queues, ManualClock(), stores=2, tier=premium) as broker:
         async with forwarding(broker):
             await send_messages(broker, "a", [Message(content), Message(b"x", session_id="s")])
             is_open = "status" not in properties
