@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.access_rules import KEY_LENGTH_MIN, RULES_MAX
@@ -30,6 +30,7 @@ TRANSACTION_SECONDS_MAX: Final = 3600
 REQUESTS_PER_SECOND_MAX: Final = 10_000_000
 KEY_FILE_BYTES_MAX: Final = 4096
 LOOPBACK: Final = "127.0.0.1"
+_Word = TypeVar("_Word", bound=StrEnum)
 _TRANSACTIONS: Final = TransactionLimits()
 
 
@@ -46,6 +47,21 @@ class MetricsReaders(StrEnum):
 
     ALL = "all"
     MANAGERS = "managers"
+
+
+class LogFormat(StrEnum):
+    """How the log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """What is written: this and what is worse."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,8 @@ class Settings:
     connection_requests_per_second: int | None = None
     # None: everybody, as long as only this machine can reach the broker.
     metrics: MetricsReaders | None = None
+    log_format: LogFormat = LogFormat.TEXT
+    log_level: LogLevel = LogLevel.WARNING
 
     @property
     def namespace(self) -> Namespace:
@@ -164,6 +182,8 @@ class Choices:
     requests_per_second: int | None = None
     connection_requests_per_second: int | None = None
     metrics: MetricsReaders | None = None
+    log_format: LogFormat | None = None
+    log_level: LogLevel | None = None
 
 
 def choices_from_environment(environment: Mapping[str, str]) -> Choices:
@@ -201,27 +221,22 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
         transaction_seconds=number("BENDYBUS_TRANSACTION_SECONDS"),
         requests_per_second=number("BENDYBUS_REQUESTS_PER_SECOND"),
         connection_requests_per_second=number("BENDYBUS_CONNECTION_REQUESTS_PER_SECOND"),
-        metrics=_metrics_from(text("BENDYBUS_METRICS")),
+        metrics=_word_from(MetricsReaders, text("BENDYBUS_METRICS"), "BENDYBUS_METRICS"),
+        log_format=_word_from(LogFormat, text("BENDYBUS_LOG_FORMAT"), "BENDYBUS_LOG_FORMAT"),
+        log_level=_word_from(LogLevel, text("BENDYBUS_LOG_LEVEL"), "BENDYBUS_LOG_LEVEL"),
     )
 
 
 def plain_from(text: str | None, source: str) -> Plain | None:
     """Read where plain listeners may be, as the environment and the file say it."""
-    if text is None:
-        return None
-    try:
-        return Plain(text)
-    except ValueError:
-        raise SettingInvalid(f"{source} must be {', '.join(Plain)}; not {text!r}") from None
+    return _word_from(Plain, text, source)
 
 
-def _metrics_from(text: str | None) -> MetricsReaders | None:
+def _word_from(words: type[_Word], text: str | None, source: str) -> _Word | None:
     try:
-        return None if text is None else MetricsReaders(text)
+        return None if text is None else words(text)
     except ValueError:
-        raise SettingInvalid(
-            f"BENDYBUS_METRICS must be {', '.join(MetricsReaders)}; not {text!r}"
-        ) from None
+        raise SettingInvalid(f"{source} must be {', '.join(words)}; not {text!r}") from None
 
 
 def settle(

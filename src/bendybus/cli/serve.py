@@ -15,11 +15,14 @@ import typer
 
 from bendybus.cli.announcement import announcement
 from bendybus.cli.failure import end_at_once
+from bendybus.cli.log_output import write_log
 from bendybus.config_file import load_config
 from bendybus.model.errors import DataFolderUnusable
 from bendybus.model.namespace import Namespace
 from bendybus.settings import (
     Choices,
+    LogFormat,
+    LogLevel,
     MetricsReaders,
     Plain,
     RunningPorts,
@@ -106,6 +109,19 @@ MetricsOption = Annotated[
         " [BENDYBUS_METRICS; default all if only this machine reaches the broker, else managers]"
     ),
 ]
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option(
+        help="How the log is written, to standard error. [BENDYBUS_LOG_FORMAT; default text]"
+    ),
+]
+LogLevelOption = Annotated[
+    LogLevel | None,
+    typer.Option(
+        help="What is written; 'info' also tells every refusal. [BENDYBUS_LOG_LEVEL; default"
+        " warning]"
+    ),
+]
 ReadyFileOption = Annotated[
     Path | None,
     typer.Option(help="Write the ports and the process id here, as JSON, once ready."),
@@ -126,6 +142,8 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     https_port: HttpsPortOption = None,
     key_file: KeyFileOption = None,
     metrics: MetricsOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
     ready_file: ReadyFileOption = None,
 ) -> None:
     """Run the broker until Ctrl-C.
@@ -149,8 +167,11 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
         https_port=https_port,
         key_file=key_file,
         metrics=metrics,
+        log_format=log_format,
+        log_level=log_level,
     )
     settings = _settings(options, config)
+    write_log(settings.log_format, settings.log_level)
     _prepare_data_folder(settings.data)
     with (
         _ready_file_only_while_serving(ready_file),

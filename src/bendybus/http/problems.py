@@ -6,6 +6,7 @@ The body is the service's own, which its clients parse:
     Timestamp:…</Detail></Error>
 """
 
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from bendybus.model.errors import BusError, Throttled
 
 CONTENT_TYPE: Final = "application/xml; charset=utf-8"
 RETRY_AFTER_SECONDS: Final = 4
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,11 @@ def error_response(
 ) -> Response:
     """Write the body that the official clients understand."""
     sentence = message if message.endswith((".", "?", "!")) else f"{message}."
+    tracking_id = uuid.uuid4()
+    about = {"status": problem.status, "resource": resource, "tracking_id": tracking_id}
+    _log.info("refused: %s", message, extra=about)
     detail = (
-        f"SubCode={problem.subcode}. {sentence} TrackingId:{uuid.uuid4()},"
+        f"SubCode={problem.subcode}. {sentence} TrackingId:{tracking_id},"
         f" SystemTracker:{resource}, Timestamp:{now:%Y-%m-%dT%H:%M:%S}"
     )
     body = f"<Error><Code>{problem.status}</Code><Detail>{escape(detail)}</Detail></Error>"

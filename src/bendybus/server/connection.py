@@ -210,7 +210,10 @@ class ClientConnection(asyncio.Protocol):
             case CloseReceived():
                 self._amqp.close()
             case ConnectionFailed():
-                _log.info("connection closed: %s %s", event.condition, event.description)
+                about = {"client": self.visitor.address, "code": str(event.condition)}
+                _log.info(
+                    "connection closed: %s %s", event.condition, event.description, extra=about
+                )
             case SessionFlowReceived():
                 self._look_again_in(event.session)
             case EndReceived() | SessionFailed():

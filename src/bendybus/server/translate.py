@@ -1,5 +1,6 @@
 """One table from refusals to AMQP conditions, and the words around them."""
 
+import logging
 import uuid
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -20,6 +21,8 @@ from bendybus.model.ids import Instant
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Defer, Outcome, Release
 
 ACCEPTED: Final = Accepted()
+
+_log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
@@ -68,7 +71,9 @@ def amqp_error(error: BusError, now: Instant) -> AmqpError:
 def description_of(error: BusError, now: Instant) -> str:
     """Return the text of an error; tracking id and time let a report be found in the log."""
     moment = datetime.fromtimestamp(now / 1000, UTC)
-    return f"{error} TrackingId:{uuid.uuid4()}, Timestamp:{moment:%Y-%m-%dT%H:%M:%S}"
+    tracking_id = uuid.uuid4()
+    _log.info("refused: %s", error, extra={"code": error.code, "tracking_id": tracking_id})
+    return f"{error} TrackingId:{tracking_id}, Timestamp:{moment:%Y-%m-%dT%H:%M:%S}"
 
 
 def rejected(error: BusError, now: Instant) -> Rejected:

@@ -252,13 +252,13 @@ class Lane:
         self.state, self.reason, self._is_retried = StoreState.ONLINE, "", False
         # Last, so that whoever sees the number change finds the store online.
         self.openings += 1
-        _log.info("store %d online", self.number)
+        _log.info("store %d online", self.number, extra={"store": self.number})
 
     def _fail(self, error: Exception) -> None:
         reason = _describe(error)
         self.failures += 1
         if self.state is not StoreState.FAILED or self.reason != reason:
-            _log.error("store %d failed: %s", self.number, reason)
+            _log.error("store %d failed: %s", self.number, reason, extra={"store": self.number})
         self.state, self.reason = StoreState.FAILED, reason
         self._is_retried = not isinstance(error, LASTING_FAILURES)
         database, self._database = self._database, None
