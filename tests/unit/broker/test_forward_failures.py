@@ -11,9 +11,11 @@ from bendybus.broker import mover
 from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.send import send
 from bendybus.content.incoming_message import read_message
+from bendybus.content.rule_view import WireContentReader
 from bendybus.model.entity import EntityStatus
-from bendybus.model.ids import FragmentIndex, SubQueue, fragment_of
+from bendybus.model.ids import FragmentIndex, Instant, SubQueue, fragment_of
 from bendybus.model.message import Marks, Message
+from bendybus.model.message_view import MessageView
 from bendybus.model.operations import Append
 from bendybus.model.partitioning import fragment_for
 from bendybus.model.tier import Tier, TierName
@@ -298,8 +300,17 @@ async def test_a_queue_whose_store_was_away_forwards_again(
 
 
 async def test_what_nobody_foresaw_stops_no_other_forwarding(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fatal = b"fatal"
+    read = WireContentReader.view
+
+    def view(self: WireContentReader, message: Message, enqueued_at: Instant) -> MessageView:
+        if message.content == fatal:
+            raise RuntimeError("a defect, planted")
+        return read(self, message, enqueued_at)
+
+    monkeypatch.setattr(WireContentReader, "view", view)
     queues = [
         queue("a", "once"),
         queue("once", requires_duplicate_detection=True),
@@ -308,13 +319,12 @@ async def test_what_nobody_foresaw_stops_no_other_forwarding(
     ]
     async with local_broker(tmp_path, queues, ManualClock(), stores=2) as broker:
         async with forwarding(broker):
-            # No edge lets such a content in.
-            await send_messages(broker, "a", [Message(b"\x00no message at all")])
+            await send_messages(broker, "a", [Message(fatal)])
             await on_their_way(broker, "a", 1)
             await send_messages(broker, "c", numbered(1))
             await holding(broker, "d", 1)
             await send_messages(broker, "a", [read_message(message())])
             await holding(broker, "once", 1)
         [kept] = await everything(broker.queue("a"))
-        assert kept.content == b"\x00no message at all"
+        assert kept.content == fatal
     assert "what was in hand is tried again after a restart" in caplog.text
