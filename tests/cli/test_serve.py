@@ -60,6 +60,16 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
     assert not (tmp_path / "ready.json").exists()
 
 
+def test_a_signal_stops_it_also_when_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker:
+        for stream in (broker.process.stdout, broker.process.stderr):
+            assert stream is not None
+            stream.close()
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.process.wait(timeout=SECONDS_MAX) == 0
+    assert not (tmp_path / "ready.json").exists()
+
+
 def test_a_second_signal_ends_it_at_once() -> None:
     program = (
         "import asyncio, signal\n"

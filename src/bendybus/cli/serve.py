@@ -6,7 +6,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -220,8 +220,9 @@ async def _run_until_stopped(settings: Settings, ready_file: Path | None) -> Non
 def _stop_or_end(stop: asyncio.Event, number: signal.Signals) -> None:
     if stop.is_set():
         end_at_once(128 + number)
-    typer.echo("Stopping; once more ends it at once.", err=True)
     stop.set()
+    with suppress(OSError):  # whoever read what it says may be gone; it stops all the same
+        typer.echo("Stopping; once more ends it at once.", err=True)
 
 
 @contextmanager
