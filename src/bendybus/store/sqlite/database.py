@@ -329,6 +329,8 @@ def _set_modes(connection: apsw.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES_KEPT}")
     connection.execute(f"PRAGMA cache_size=-{CACHE_KIBIBYTES}")
+    # What a savepoint would put back is kept in memory: pages, as they were before one caller.
+    connection.execute("PRAGMA temp_store=MEMORY")
     # Plans do not depend on values. Otherwise a statement that compares one with the column of a
     # partial index is planned anew each time, which takes longer than running it.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
