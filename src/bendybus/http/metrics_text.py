@@ -1,7 +1,7 @@
 """Metrics as Prometheus reads them: its text format, or OpenMetrics if it asks for that.
 
 Written by hand: with ten thousand entities it is tens of thousands of lines, and a line is one
-formatted string here. The usual library takes objects for each, many times as long.
+formatted string here. The usual library takes fifteen times as long (decisions/0015).
 """
 
 from itertools import accumulate
