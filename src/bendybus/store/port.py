@@ -232,6 +232,8 @@ class MessageStore(Protocol):
         hurry.
     11. A message of a transfer that is remembered is left out: it is in the queue, or was. It is
         remembered from the commit that added it until `Forget`.
+    12. `figures` count what was committed since the broker started, each message once, and nothing
+        that was refused or undone.
 
     A call is under way when it returns its awaitable, not only when that is awaited. Cancelling
     it leaves it done or not done, never half: so a cancelled `acquire` may leave locks behind that

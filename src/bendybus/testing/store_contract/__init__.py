@@ -14,6 +14,7 @@ from bendybus.testing.store_contract.counting import CountingContract
 from bendybus.testing.store_contract.damage import DamageContract
 from bendybus.testing.store_contract.deferring import DeferringContract
 from bendybus.testing.store_contract.duplicates import DuplicatesContract
+from bendybus.testing.store_contract.figures import FiguresContract
 from bendybus.testing.store_contract.guards import GuardsContract
 from bendybus.testing.store_contract.in_hand import InHandContract
 from bendybus.testing.store_contract.moving import MovingContract
@@ -44,6 +45,7 @@ class StoreContract(
     DeferringContract,
     RemovingContract,
     DuplicatesContract,
+    FiguresContract,
     GuardsContract,
     InHandContract,
     MovingContract,
