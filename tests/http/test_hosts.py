@@ -78,7 +78,7 @@ def test_each_says_its_own_name_and_tier(broker: BrokerProcess) -> None:
 
 
 def test_a_host_of_no_namespace_gets_nothing(broker: BrokerProcess) -> None:
-    for path in ("/orders", "/$namespaceinfo", "/health"):
+    for path in ("/orders", "/$namespaceinfo", "/$stores"):
         answer = call(broker, "GET", path, "third.example", KEYS["first"])
         assert answer.status_code == 404
         assert "There is no namespace for the host 'third.example'" in answer.text
@@ -87,3 +87,11 @@ def test_a_host_of_no_namespace_gets_nothing(broker: BrokerProcess) -> None:
 def test_stores_are_the_default_one_s(broker: BrokerProcess) -> None:
     assert call(broker, "GET", "/$stores", "localhost", KEYS["first"]).status_code == 200
     assert call(broker, "GET", "/$stores", "second", KEYS["second"]).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics"])
+def test_who_watches_the_broker_may_call_it_by_any_name(broker: BrokerProcess, path: str) -> None:
+    url = f"http://127.0.0.1:{broker.http_port}"
+    with httpx.Client(trust_env=False) as http:
+        assert http.get(url + path, headers={"Host": "container"}).status_code == 200
+        assert http.get(url + "/orders", headers={"Host": "container"}).status_code == 404

@@ -285,6 +285,27 @@ async def test_an_entity_that_changed_meanwhile_is_not_changed_by_a_precise_upda
     assert administrator.broker.queue("q").properties.max_delivery_count == 4
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/q", Kind.QUEUE),
+        ("/t/subscriptions/s", Kind.SUBSCRIPTION),
+        ("/t/subscriptions/s/rules/$Default", Kind.SUBSCRIPTION),
+    ],
+)
+async def test_an_entity_that_changed_meanwhile_is_not_deleted_by_a_precise_delete(
+    administrator: Administrator, path: str, kind: Kind
+) -> None:
+    await administrator.create("/t", Kind.TOPIC)
+    entity = path.partition("/rules/")[0]
+    seen = etag(await administrator.create(entity, kind))
+    await administrator.update(entity, kind, max_delivery_count=3)
+    assert subcode(await administrator.call("DELETE", path, b"", {"If-Match": seen})) == "412/41200"
+    newest = etag(await administrator.call("GET", path))
+    assert (await administrator.call("DELETE", path, b"", {"If-Match": newest})).status_code == 200
+    assert (await administrator.call("GET", path)).status_code == 404
+
+
 async def test_parameters_of_filters_keep_their_types(administrator: Administrator) -> None:
     await administrator.create("/t", Kind.TOPIC)
     await administrator.create("/t/subscriptions/s", Kind.SUBSCRIPTION)

@@ -285,6 +285,14 @@ def test_a_wrong_property_is_refused_with_its_place_and_what_would_be_right(
         ({"UserConfig": {}}, "UserConfig: Namespaces is missing"),
         ({"UserConfig": []}, "UserConfig: must be a mapping of keys to values, not a list"),
         ({"UserConfig": {"Namespaces": []}}, "at least one namespace"),
+        (
+            {"UserConfig": {"Namespaces": [{"Name": "shop"}, {"Name": "localhost"}]}},
+            "clients that connect to 'localhost' are in the first namespace",
+        ),
+        (
+            {"UserConfig": {"Namespaces": [{"Name": "shop"}, {"Name": "10.0.0.7"}]}},
+            "clients that connect to '10.0.0.7' are in the first namespace",
+        ),
         ({"UserConfig": {"Namespaces": [{}, {}]}}, "Name is missing"),
         (
             {"UserConfig": {"Namespaces": [{"Name": "a"}, {"Name": "A"}]}},

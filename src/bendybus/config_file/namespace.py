@@ -35,6 +35,7 @@ from bendybus.model.entity import (
     TopicProperties,
     name_key,
 )
+from bendybus.model.hosts import names_nothing
 from bendybus.model.namespace import DEFAULT_NAMESPACE_NAME, Namespace
 from bendybus.model.rule import CorrelationFilter, Filter, Rule, SqlAction, SqlFilter
 from bendybus.model.rule_check import checked_action, checked_filter
@@ -73,6 +74,7 @@ def read_namespaces(user_config: Value | None, folder: Path) -> list[Namespace]:
         raise section.need("Namespaces").refuse("must have at least one namespace")
     if len(values) > 1:
         _check_distinct(values)
+        _check_reachable(values[1:])
     return [_read_one(value, folder) for value in values]
 
 
@@ -200,6 +202,17 @@ def _check_distinct(values: Iterable[Value]) -> None:
             raise name.refuse(
                 f"the name {name.text()!r} is taken on line {first.node.place.line};"
                 " names are compared without case"
+            )
+
+
+def _check_reachable(others: Iterable[Value]) -> None:
+    """Refuse a namespace that no client could name, because its name means the first one."""
+    for value in others:
+        name = value.section(known=None).need("Name")
+        if names_nothing(name.text()):
+            raise name.refuse(
+                f"clients that connect to {name.text()!r} are in the first namespace; choose"
+                " another name, or put this one first"
             )
 
 

@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from bendybus.http.exchange import Admission, Answer, Client, Desk, Request
 from bendybus.http.request_head import RequestHead, RequestRefused
 from bendybus.model.errors import EntityNotFound
 
+# About the broker and not about a namespace: those who watch it, by whatever name they have for the
+# machine, are no clients of any.
+ABOUT_THE_BROKER: Final = frozenset({"/health", "/ready", "/metrics"})
 # Of a request that leads nowhere.
 BODY_BYTES_MAX = 64 * 1024
 
@@ -42,7 +46,12 @@ class HostDesks:
         return self._default.upgrade(head, client)
 
     def _desk(self, head: RequestHead) -> Desk:
-        return self._find(head.fields.get("host"))
+        try:
+            return self._find(head.fields.get("host"))
+        except EntityNotFound:
+            if head.path in ABOUT_THE_BROKER:
+                return self._default
+            raise
 
 
 def _refusing(error: EntityNotFound) -> Callable[[Request], "asyncio.Future[Answer]"]:

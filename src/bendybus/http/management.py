@@ -98,7 +98,7 @@ class Management:
             case "PUT":
                 return await self._put(_Put(request, path, version, claims), answers)
             case "DELETE":
-                return await self._delete(path)
+                return await self._delete(path, request.headers.get("if-match", "*"))
             case _ if path.is_list:
                 return await self._list(request, path, answers)
             case _:
@@ -180,13 +180,18 @@ class Management:
         record = self._catalog.record(subscription.name)
         return answers.rule(written, record, status=status)
 
-    async def _delete(self, path: EntityPath) -> Response:
+    async def _delete(self, path: EntityPath, match: str) -> Response:
         try:
             if path.rule is not None:
                 subscription = self._subscription(path)
+                _check_match(match, etag_of(self._catalog.record(subscription.name)))
                 await remove_rule(self._catalog, subscription, path.rule, now=self._clock.now())
             else:
-                await delete(self._catalog, self._name(path))
+                await delete(
+                    self._catalog,
+                    self._name(path),
+                    lambda record: _check_match(match, etag_of(record)),
+                )
         except EntityNotFound:
             raise EntityNotFound("No service is hosted at the specified address.") from None
         return Response(status_code=200)
