@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from bendybus.broker.sessions import accept_session, release_session
 from bendybus.http.metric_families import FAMILIES
 from bendybus.http.metrics import FRESH_MS
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic, TopicProperties
@@ -24,6 +25,7 @@ ENTITIES: Final = (
     Queue("wide", QueueProperties(enable_partitioning=True)),
     Queue("distinct", QueueProperties(requires_duplicate_detection=True)),
     Queue("metrics"),
+    Queue("sessions", QueueProperties(requires_session=True, enable_partitioning=True)),
     Topic("news", TopicProperties(), (Subscription("all"), Subscription("more"))),
 )
 STORES: Final = 2
@@ -202,6 +204,21 @@ async def test_counters_begin_anew_with_the_broker_and_gauges_are_right(
             assert figures.of("messages_accepted_total", entity="plain") == 1
 
 
+async def test_sessions_that_somebody_holds_are_counted(
+    client: RestClient, clock: ManualClock, broker: LocalBroker
+) -> None:
+    await client.send("sessions", b"x", broker={"SessionId": "a"})
+    before = await scrape(client, clock)
+    assert before.of("sessions_held", entity="sessions") == 0
+    assert before.of("messages", entity="sessions", state="active") == 1
+    main = broker.queue("sessions").main
+    session = await accept_session(main, "a", clock)
+    held = await scrape(client, clock)
+    assert held.of("sessions_held", entity="sessions") == 1
+    await release_session(main, session, clock)
+    assert (await scrape(client, clock)).of("sessions_held", entity="sessions") == 0
+
+
 async def test_commits_are_counted_by_how_long_they_took(
     client: RestClient, clock: ManualClock, broker: LocalBroker
 ) -> None:
@@ -240,7 +257,8 @@ async def test_openmetrics_is_spoken_to_who_asks_for_it(client: RestClient) -> N
     accept = {"Accept": "application/openmetrics-text; version=1.0.0, text/plain; q=0.5"}
     answer = await client.http.get("/metrics", headers=accept)
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
-    read = openmetrics.text_string_to_metric_families(answer.text)  # type: ignore[no-untyped-call]
+    parse = openmetrics.text_string_to_metric_families
+    read = parse(answer.text)  # type: ignore[no-untyped-call]  # the library has no types there
     families = {each.name for each in read}
     assert "bendybus_messages_accepted" in families
 
