@@ -92,3 +92,16 @@ def test_a_connection_string_must_be_one() -> None:
     line = refused_line(run("store", "list", BENDYBUS_CONNECTION_STRING="Endpoint=sb://localhost"))
     assert "needs SharedAccessKeyName and SharedAccessKey" in line
     assert "the broker prints it when it starts" in line
+
+
+@pytest.mark.parametrize("command", [("queue", "list"), ("peek", "orders")])
+def test_a_key_that_is_given_alone_is_not_printed(command: tuple[str, str]) -> None:
+    line = refused_line(run(*command, BENDYBUS_CONNECTION_STRING="c2VjcmV0LWtleQ=="))
+    assert "c2VjcmV0" not in line
+    assert "the broker prints it when it starts" in line
+
+
+def test_an_authority_must_be_a_certificate(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("hello")
+    for name, reason in (("none.pem", "No such file"), ("ca.pem", "no certificate in PEM form")):
+        assert reason in refused_line(run("queue", "list", "--authority", tmp_path / name))

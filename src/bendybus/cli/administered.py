@@ -9,6 +9,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, Final
 
+from bendybus.cli.connected import connection_string_explained
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
@@ -18,6 +19,7 @@ from bendybus.cli.options import (
 )
 from bendybus.client.administration import Administration
 from bendybus.client.errors import ClientError, ConnectionLost, Unauthorized
+from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
 
 _HINTS: Final[dict[type[ClientError], str]] = {
@@ -55,11 +57,22 @@ def administered(
     *, connection_string: str, management_url: str | None, authority: Path | None
 ) -> Iterator[Administration]:
     """Find a namespace; refusals end the command in one line that says what to do."""
+    with connection_string_explained():
+        parse_connection_string(connection_string)
     try:
-        tls = None if authority is None else ssl.create_default_context(cafile=str(authority))
+        tls = None if authority is None else _trusting(authority)
         yield Administration.from_connection_string(connection_string, management_url, tls)
     except ArgumentInvalid as error:
         raise CommandFailed(error.message) from None
     except ClientError as error:
         hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), "")
         raise CommandFailed(f"{error}{hint}") from None
+
+
+def _trusting(authority: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=str(authority))
+    except ssl.SSLError:
+        raise CommandFailed(f"{authority} holds no certificate in PEM form") from None
+    except OSError as error:
+        raise CommandFailed(f"cannot read {authority}: {error.strerror}") from None

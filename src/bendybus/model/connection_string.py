@@ -80,13 +80,15 @@ def parse_connection_string(text: str) -> ConnectionString:
 
 def _parse_fields(text: str) -> dict[str, str]:
     values: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.strip().split(";"))):
-        name, separator, value = part.partition("=")
+    parts = filter(None, (part.strip() for part in text.strip().split(";")))
+    for number, part in enumerate(parts, 1):
+        name, _, value = part.partition("=")
         known = _FIELDS.get(name.strip().lower())
-        if not separator or known is None:
+        if known is None:
+            # It is not repeated: whoever gave a key alone would find it in a log.
             raise ArgumentInvalid(
-                f"the connection string has the unknown part {name[:40]!r};"
-                f" it may have {', '.join(_FIELDS.values())}"
+                f"part {number} of the connection string begins with none of"
+                f" {', '.join(f'{each}=' for each in _FIELDS.values())}"
             )
         if known in values:
             raise ArgumentInvalid(f"the connection string has {known} twice")
