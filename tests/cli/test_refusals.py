@@ -105,3 +105,14 @@ def test_an_authority_must_be_a_certificate(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("hello")
     for name, reason in (("none.pem", "No such file"), ("ca.pem", "no certificate in PEM form")):
         assert reason in refused_line(run("queue", "list", "--authority", tmp_path / name))
+
+
+@pytest.mark.parametrize("command", [("send", "orders", "x"), ("receive", "orders")])
+def test_where_nobody_answers_is_said_at_once_and_what_to_do(command: tuple[str, ...]) -> None:
+    text = (
+        "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=Root;SharedAccessKey=SAS_KEY_VALUE;"
+        "UseDevelopmentEmulator=true;"
+    )
+    line = refused_line(run(*command, BENDYBUS_CONNECTION_STRING=text))
+    assert "nobody answers AMQP at 127.0.0.1:1" in line
+    assert "`bendybus serve`" in line

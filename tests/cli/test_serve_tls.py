@@ -169,7 +169,8 @@ def test_messages_are_sent_and_received_by_the_commands_over_tls(
         )
         trusted = {"SSL_CERT_FILE": str(files.authority), "BENDYBUS_CONNECTION_STRING": text}
         assert run("send", "orders", "over TLS", **trusted).returncode == 0
-        received = run("receive", "orders", **trusted)
+        named = ("--authority", files.authority)
+        received = run("receive", "orders", *named, BENDYBUS_CONNECTION_STRING=text)
         stranger = run("send", "orders", "never", BENDYBUS_CONNECTION_STRING=text)
     assert "over TLS" in received.stdout
     assert stranger.returncode == 1

@@ -1,7 +1,6 @@
 """The management side of a namespace, for the time of a command."""
 
 import inspect
-import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -9,7 +8,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, Final
 
-from bendybus.cli.connected import connection_string_explained
+from bendybus.cli.connected import connection_string_explained, trusting
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
@@ -60,19 +59,10 @@ def administered(
     with connection_string_explained():
         parse_connection_string(connection_string)
     try:
-        tls = None if authority is None else _trusting(authority)
+        tls = None if authority is None else trusting(authority)
         yield Administration.from_connection_string(connection_string, management_url, tls)
     except ArgumentInvalid as error:
         raise CommandFailed(error.message) from None
     except ClientError as error:
         hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), "")
         raise CommandFailed(f"{error}{hint}") from None
-
-
-def _trusting(authority: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=str(authority))
-    except ssl.SSLError:
-        raise CommandFailed(f"{authority} holds no certificate in PEM form") from None
-    except OSError as error:
-        raise CommandFailed(f"cannot read {authority}: {error.strerror}") from None

@@ -1,21 +1,35 @@
 """A client for the time of a command."""
 
+import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 from bendybus.cli.failure import CommandFailed
 from bendybus.client import Client
+from bendybus.client.endpoint import Endpoint, endpoint_of
 from bendybus.client.errors import ClientError
+from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
+
+CONNECT_SECONDS: Final = 5.0
 
 
 @contextmanager
-def connected(connection_string: str) -> Iterator[Client]:
-    """Open a client whose refusals end the command in one line."""
+def connected(connection_string: str, authority: Path | None = None) -> Iterator[Client]:
+    """Open a client whose refusals end the command in one line.
+
+    The client would try for long to reach a broker that may come back. Whoever typed a command
+    rather hears at once that nobody is there.
+    """
+    tls = None if authority is None else trusting(authority)
+    with connection_string_explained():
+        endpoint = endpoint_of(parse_connection_string(connection_string), tls)
+    _check_reached(endpoint)
     try:
-        with connection_string_explained():
-            made = Client.from_connection_string(connection_string)
-        with made as client:
+        with Client.from_connection_string(connection_string, tls=tls) as client:
             yield client
     except ArgumentInvalid as error:
         raise CommandFailed(error.message) from None
@@ -30,3 +44,23 @@ def connection_string_explained() -> Iterator[None]:
         yield
     except ArgumentInvalid as error:
         raise CommandFailed(f"{error.message}; the broker prints it when it starts") from None
+
+
+def trusting(authority: Path) -> ssl.SSLContext:
+    """Return what trusts the certificates of an authority."""
+    try:
+        return ssl.create_default_context(cafile=str(authority))
+    except ssl.SSLError:
+        raise CommandFailed(f"{authority} holds no certificate in PEM form") from None
+    except OSError as error:
+        raise CommandFailed(f"cannot read {authority}: {error.strerror}") from None
+
+
+def _check_reached(endpoint: Endpoint) -> None:
+    try:
+        socket.create_connection((endpoint.host, endpoint.port), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise CommandFailed(
+            f"nobody answers AMQP at {endpoint} ({error.strerror or error}); start a broker with"
+            " `bendybus serve`, or mend the host and port in --connection-string"
+        ) from None

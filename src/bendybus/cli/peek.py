@@ -14,6 +14,7 @@ from bendybus.cli.failure import CommandFailed
 from bendybus.cli.json_path import parse_json_path
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
+    AuthorityOption,
     ConnectionOption,
     DeadLetterOption,
     EntityArgument,
@@ -67,6 +68,7 @@ def peek(  # noqa: PLR0913, PLR0917 - an option each
         typer.Option("--merged", help="All fragments together, by the time they were enqueued."),
     ] = False,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Look at messages without touching them: active, locked, deferred and scheduled ones.
@@ -85,7 +87,7 @@ def peek(  # noqa: PLR0913, PLR0917 - an option each
     is_dead_letter = is_dead_letter or state is PeekedState.DEAD_LETTER
     sub_queue = SubQueue.DEAD_LETTER if is_dead_letter else SubQueue.MAIN
     with (
-        connected(connection_string) as client,
+        connected(connection_string, authority) as client,
         client.receiver(entity, subscription=subscription, sub_queue=sub_queue) as receiver,
         shown_count("looked at", is_shown=bool(tests)) as note,
     ):

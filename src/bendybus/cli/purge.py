@@ -11,6 +11,7 @@ from bendybus.cli.conditions import compiled_condition
 from bendybus.cli.connected import connected
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
+    AuthorityOption,
     ConnectionOption,
     DeadLetterOption,
     DryRunOption,
@@ -51,6 +52,7 @@ def purge(  # noqa: PLR0913, PLR0917 - an option each
     is_dry_run: DryRunOption = False,
     is_confirmed: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete messages that are there now, unread. Locked ones stay.
@@ -75,7 +77,7 @@ def purge(  # noqa: PLR0913, PLR0917 - an option each
         count=count,
         dry_run=is_dry_run,
     )
-    with connected(connection_string) as client:
+    with connected(connection_string, authority) as client:
         if condition is None and newer_than is None and count is None and not is_dry_run:
             # Any Service Bus can do this, and without looking at the messages.
             receiver = client.receiver(entity, subscription=subscription, sub_queue=sub_queue)

@@ -9,6 +9,7 @@ import typer
 from bendybus.cli.connected import connected
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
+    AuthorityOption,
     ConnectionOption,
     DeadLetterOption,
     EntityArgument,
@@ -54,6 +55,7 @@ def receive(  # noqa: PLR0913, PLR0917 - an option each
         typer.Option(help="What becomes of a message once it is printed; none: its lock ends."),
     ] = Settling.COMPLETE,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Receive messages, print each on a line, and settle it: by default it is gone then.
@@ -66,7 +68,7 @@ def receive(  # noqa: PLR0913, PLR0917 - an option each
     """
     sub_queue = SubQueue.DEAD_LETTER if is_dead_letter else SubQueue.MAIN
     left = sys.maxsize if count is None else count
-    with connected(connection_string) as client:
+    with connected(connection_string, authority) as client:
         if session is not None:
             receiver: Receiver = client.accept_session(
                 entity, session or None, subscription=subscription

@@ -10,6 +10,7 @@ from bendybus.cli.connected import connected
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
+    AuthorityOption,
     ConnectionOption,
     DryRunOption,
     EntityArgument,
@@ -22,6 +23,7 @@ from bendybus.cli.options import (
 )
 from bendybus.cli.progress import report, shown_progress
 from bendybus.cli.redrive_by_hand import ByHand
+from bendybus.client.blocking import Client
 from bendybus.client.errors import NotServed
 from bendybus.client.going_through import Progress
 from bendybus.client.redriving import Redrive
@@ -85,6 +87,7 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
     is_dry_run: DryRunOption = False,
     may_double: DuplicatesOption = False,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Try dead letters again: they go back to their queue or subscription, or to another.
@@ -119,19 +122,17 @@ def redrive(  # noqa: PLR0913, PLR0917 - an option each
         dry_run=is_dry_run,
     )
     place = entity, subscription, _sub_queue(is_forwarded, is_transfer)
-    done = _redriven(connection_string, place, wish, may_double)
+    with connected(connection_string, authority) as client:
+        done = _redriven(client, place, wish, may_double)
     report(done, "would be redriven" if is_dry_run else "redriven", output)
 
 
 def _redriven(
-    connection_string: str,
-    place: tuple[str, str | None, SubQueue],
-    wish: Redrive,
-    may_double: bool,
+    client: Client, place: tuple[str, str | None, SubQueue], wish: Redrive, may_double: bool
 ) -> Progress:
     """Have it done by the service, or else do it by hand."""
     entity, subscription, sub_queue = place
-    with connected(connection_string) as client, shown_progress("redriving") as show:
+    with shown_progress("redriving") as show:
         try:
             return client.redrive(
                 entity, wish, subscription=subscription, sub_queue=sub_queue, on_progress=show

@@ -15,6 +15,7 @@ from bendybus.cli.failure import CommandFailed
 from bendybus.cli.message_json import from_json
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
+    AuthorityOption,
     ConnectionOption,
     EntityArgument,
     Output,
@@ -79,6 +80,7 @@ def send(  # noqa: PLR0913, PLR0917 - an option each
     time_to_live: LifeOption = None,
     at: AtOption = None,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Send messages and return when the broker has them on disk.
@@ -110,7 +112,7 @@ def send(  # noqa: PLR0913, PLR0917 - an option each
     count = 0
     with ExitStack() as stack:
         lines = iter(bodies) if bodies else _lines(stack, file)
-        client = stack.enter_context(connected(connection_string))
+        client = stack.enter_context(connected(connection_string, authority))
         sender = stack.enter_context(client.sender(entity))
         while batch := list(islice(lines, TOGETHER)):
             messages = [_read(read, line, count + index) for index, line in enumerate(batch)]

@@ -8,6 +8,7 @@ import typer
 from bendybus.cli.connected import connected
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
+    AuthorityOption,
     ConnectionOption,
     EntityArgument,
     Output,
@@ -30,10 +31,11 @@ def list_sessions(
     entity: EntityArgument,
     subscription: SubscriptionOption = None,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the ids of sessions that have messages or a state, a line each."""
-    with connected(connection_string) as client:
+    with connected(connection_string, authority) as client:
         ids = client.sessions(entity, subscription=subscription)
     if output is Output.JSON:
         print_json(ids)
@@ -48,6 +50,7 @@ def show_session(
     session_id: IdOption,
     subscription: SubscriptionOption = None,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the state of a session that nobody holds: as text if it is one, or else as base64.
@@ -55,7 +58,7 @@ def show_session(
     The session is held while it is read.
     """
     with (
-        connected(connection_string) as client,
+        connected(connection_string, authority) as client,
         client.accept_session(entity, session_id, subscription=subscription) as session,
     ):
         state = session.state()
@@ -78,10 +81,11 @@ def set_session_state(
     state: Annotated[str, typer.Option("--state", help="The new state; '' to take it away.")],
     subscription: SubscriptionOption = None,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
 ) -> None:
     """Replace the state of a session that nobody holds."""
     with (
-        connected(connection_string) as client,
+        connected(connection_string, authority) as client,
         client.accept_session(entity, session_id, subscription=subscription) as session,
     ):
         session.set_state(state.encode() or None)
