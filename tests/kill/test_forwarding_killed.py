@@ -86,7 +86,8 @@ async def test_forwarded_messages_arrive_once_and_in_order_when_the_broker_is_ki
         for way in WAYS:
             log = [*book.logs[way], *await everything_in(broker, f"{way}.out")]
             assert check_history(log) == [], f"with seed {seed}"
-            assert sum(isinstance(each, Acknowledged) for each in log) > 500
+            # Lives are of any length, so a run can be short; there was work in it all the same.
+            assert sum(isinstance(each, Acknowledged) for each in log) > 25 * kills
     assert on_their_way, "no kill cut off a transfer"
 
 

@@ -58,7 +58,8 @@ def test_every_setting_of_the_broker_is_in_the_table(key: str) -> None:
 
 
 def test_every_option_of_serve_is_in_the_table() -> None:
-    serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]  # it is a group
+    group = get_command(app)
+    serve = group.get_command(None, "serve")  # type: ignore[attr-defined]  # it is a group
     options = {name for option in serve.params for name in option.opts}
     assert {name for name in options if f"| `{name}` |" not in PAGE} == set()
 

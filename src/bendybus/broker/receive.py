@@ -37,14 +37,18 @@ class ReceiveMode(Enum):
     RECEIVE_AND_DELETE = "receive-and-delete"
 
 
-def check_status_for_receive(sub_queue: ServedSubQueue) -> None:
-    """Refuse when the entity is gone, is closed for receiving, or its messages go elsewhere."""
+def check_status_for_receive(sub_queue: ServedSubQueue, *, may_forward: bool = False) -> None:
+    """Refuse when the entity is gone, is closed for receiving, or its messages go elsewhere.
+
+    Whoever only looks at messages may do so while they are on their way (`may_forward`).
+    """
     sub_queue.queue.check_there()
     if not sub_queue.queue.properties.status.allows_receive:
         raise EntityDisabled(
             f"The messaging entity '{sub_queue.queue.name}' is disabled for receiving."
         )
-    if sub_queue.sub_queue is SubQueue.MAIN and sub_queue.forwards_to is not None:
+    is_forwarded = sub_queue.sub_queue is SubQueue.MAIN and sub_queue.forwards_to is not None
+    if is_forwarded and not may_forward:
         raise InvalidOperation(
             "Cannot create a message receiver on an entity with auto-forwarding enabled."
         )

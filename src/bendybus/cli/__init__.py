@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from bendybus.cli.failure import ending_in_one_line
+from bendybus.cli.failure import ending_in_one_line, say_the_rest
 from bendybus.cli.kept_profiles import take_profile
 
 # Where each command is, in the order in which `--help` shows them.
@@ -90,5 +90,8 @@ def begin(
 
 def main() -> None:
     """Run the command line. Ends with 0, with 1 after a refusal, with 2 after wrong usage."""
-    with ending_in_one_line():
-        app()
+    try:
+        with ending_in_one_line():
+            app()
+    finally:
+        say_the_rest()

@@ -67,6 +67,9 @@ RECEIVING: Final = frozenset(
     }
 )
 
+# Those that take nothing from whoever forwards the messages.
+LOOKING: Final = frozenset({"peek-message"})
+
 
 class ManagementNode:
     """Answers management requests for one sub-queue."""
@@ -132,7 +135,7 @@ class ManagementNode:
         if perform is None:
             raise NotImplementedYet(f"There is no operation '{operation}'.")
         if operation in RECEIVING:
-            check_status_for_receive(self._sub_queue)
+            check_status_for_receive(self._sub_queue, may_forward=operation in LOOKING)
         if request.transaction_id is not None and operation not in OUTSIDE_TRANSACTIONS:
             return await join_transaction(
                 self._transactions, request.transaction_id, self._sub_queue, operation, request.body

@@ -17,7 +17,7 @@ import * as settling from "./settling.js";
 import * as topics from "./topics.js";
 import * as transports from "./transports.js";
 
-const SIDE_BY_SIDE = 8;
+const SIDE_BY_SIDE = 5;
 // Brokers cost more than clients: of scenarios that start their own, few run at a time.
 const OWN_BROKERS_MAX = 2;
 const SCENARIOS = {

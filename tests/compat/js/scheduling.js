@@ -11,7 +11,7 @@ import {
   sortedBodies,
 } from "./scenario.js";
 
-const DELAY_MS = 3_000;
+const DELAY_MS = 6_000;
 const DAY_MS = 24 * 60 * 60 * 1_000;
 
 function soon(ms = DELAY_MS) {

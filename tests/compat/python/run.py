@@ -25,7 +25,7 @@ from tests.compat.cases import PARTITIONED, declaration, write_queues
 from tests.compat.python.scenario import Bus, Encrypted
 from tests.compat.python.scenarios import SCENARIOS
 
-SIDE_BY_SIDE: Final = 5
+SIDE_BY_SIDE: Final = 4
 # Brokers cost more than clients: of scenarios that start their own, few run at a time.
 OWN_BROKERS_MAX: Final = 2
 _LOCALS_LENGTH_MAX: Final = 300

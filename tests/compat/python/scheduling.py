@@ -19,7 +19,7 @@ from tests.compat.python.scenario import (
     scenario,
 )
 
-DELAY = timedelta(seconds=3)
+DELAY = timedelta(seconds=6)
 TOMORROW = timedelta(days=1)
 
 

@@ -241,13 +241,13 @@ def a_session_whose_lock_ended_is_lost_and_its_messages_are_counted(bus: Bus) ->
                 other.complete_message(message)
 
 
-@scenario(LockDuration="PT5S", RequiresSession=True)
+@scenario(LockDuration="PT10S", RequiresSession=True)
 def a_renewer_keeps_a_session(bus: Bus) -> None:
     bus.send(*messages_of("s", 1))
     with AutoLockRenewer() as renewer, accepted(bus, "s") as receiver:
         renewer.register(receiver, session_of(receiver), max_lock_renewal_duration=30)
         [message] = receive(receiver, 1)
-        assert gets_nothing(receiver, 7)
+        assert gets_nothing(receiver, 12)
         receiver.complete_message(message)
 
 
