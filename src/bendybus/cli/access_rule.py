@@ -1,6 +1,5 @@
 """`… authorization-rule`: keys to the namespace, to a queue or to a topic, and their renewal."""
 
-from enum import StrEnum
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -13,29 +12,15 @@ from bendybus.cli.administered import managing
 from bendybus.cli.options import Output, OutputOption
 from bendybus.cli.shown_entity import print_json
 from bendybus.client.administration import Administration
-
-
-class GivenRight(StrEnum):
-    """What a rule allows."""
-
-    LISTEN = "Listen"
-    SEND = "Send"
-    MANAGE = "Manage"
-
-
-class WhichKey(StrEnum):
-    """One of the two keys."""
-
-    PRIMARY = "PrimaryKey"
-    SECONDARY = "SecondaryKey"
-
+from bendybus.model.access import Right
+from bendybus.model.access_rules import KeyKind
 
 NameOption = Annotated[str, typer.Option("--name", "-n", help="The name of the rule.")]
 RightsOption = Annotated[
-    list[GivenRight],
+    list[Right],
     typer.Option("--rights", help="What it allows; Manage goes with both others. Repeat it."),
 ]
-KeyOption = Annotated[WhichKey, typer.Option("--key", help="Which of the two keys.")]
+KeyOption = Annotated[KeyKind, typer.Option("--key", help="Which of the two keys.")]
 ValueOption = Annotated[
     str | None,
     typer.Option("--key-value", help="A key of your own; by default one is made.", metavar="KEY"),

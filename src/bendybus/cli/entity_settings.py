@@ -20,15 +20,6 @@ class Truth(StrEnum):
     FALSE = "false"
 
 
-class Status(StrEnum):
-    """Which directions are open."""
-
-    ACTIVE = "Active"
-    DISABLED = "Disabled"
-    SEND_DISABLED = "SendDisabled"
-    RECEIVE_DISABLED = "ReceiveDisabled"
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """An option, the property of the model that it sets, and how it is read."""
@@ -62,10 +53,6 @@ def _text_or_nothing(text: str) -> str | None:
 
 def _truth(value: Truth) -> bool:
     return value is Truth.TRUE
-
-
-def _status(value: Status) -> EntityStatus:
-    return EntityStatus(value.value)
 
 
 _ALL: Final = (
@@ -166,7 +153,7 @@ _ALL: Final = (
         _duration_or_never,
         "Delete it after so long without use: 1h, PT1H, never.",
     ),
-    Setting("--status", "status", Status, _status, "Which ways are open."),
+    Setting("--status", "status", EntityStatus, EntityStatus, "Which ways are open."),
     Setting(
         "--user-metadata",
         "user_metadata",
