@@ -4,6 +4,8 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# A worker for each processor.
+BESIDE := -n auto --dist worksteal
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do \
@@ -24,18 +26,21 @@ check: setup ## formatting, lint, types and layers, in seconds
 
 test: check ## everything that must hold before a change goes in; sets up what it needs
 	@scripts/setup-tests
-	$(PYTEST)
+	$(PYTEST) $(BESIDE) --ignore tests/compat
+# The official clients keep time, and every part of them is a crowd of its own: they come alone.
+	$(PYTEST) tests/compat
 
 coverage: setup ## the tests again, with the branches they leave out; model and amqp must be complete
 	@scripts/setup-tests
-	$(PYTEST) --quiet --cov --cov-report=
+	$(PYTEST) --quiet $(BESIDE) --ignore tests/compat --cov --cov-report=
+	$(PYTEST) --quiet tests/compat --cov --cov-append --cov-report=
 	$(BIN)/coverage report --include='src/bendybus/model/*,src/bendybus/amqp/*' --fail-under=100
 	$(BIN)/coverage report --fail-under=95
 
 prove: check ## the long proofs: kills, many examples, fuzzing; about an hour
 	@scripts/setup-tests
-	$(PYTEST) -m prove --hypothesis-profile=prove
-	$(PYTEST) tests/unit tests/history --hypothesis-profile=prove --timeout=3600
+	$(PYTEST) $(BESIDE) -m prove --hypothesis-profile=prove
+	$(PYTEST) $(BESIDE) tests/unit tests/history --hypothesis-profile=prove --timeout=3600
 	$(BIN)/python tests/fuzz/fuzz_engine.py
 
 bench: ## the side-by-side benchmark
