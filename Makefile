@@ -26,20 +26,24 @@ check: setup ## formatting, lint, types and layers, in seconds
 
 test: check ## everything that must hold before a change goes in; sets up what it needs
 	@scripts/setup-tests
-	$(PYTEST) $(BESIDE) --ignore tests/compat
+	$(PYTEST) $(BESIDE) --ignore tests/compat --ignore tests/spark
 # The official clients keep time, and every part of them is a crowd of its own: they come alone.
 	$(PYTEST) tests/compat
+# Spark takes every processor, and seconds to start: one session for all of its tests.
+	$(PYTEST) tests/spark
 
 coverage: setup ## the tests again, with the branches they leave out; model and amqp must be complete
 	@scripts/setup-tests
-	$(PYTEST) --quiet $(BESIDE) --ignore tests/compat --cov --cov-report=
+	$(PYTEST) --quiet $(BESIDE) --ignore tests/compat --ignore tests/spark --cov --cov-report=
 	$(PYTEST) --quiet tests/compat --cov --cov-append --cov-report=
+	$(PYTEST) --quiet tests/spark --cov --cov-append --cov-report=
 	$(BIN)/coverage report --include='src/bendybus/model/*,src/bendybus/amqp/*' --fail-under=100
 	$(BIN)/coverage report --fail-under=95
 
 prove: check ## the long proofs: kills, many examples, fuzzing; about an hour
 	@scripts/setup-tests
-	$(PYTEST) $(BESIDE) -m prove --hypothesis-profile=prove
+	$(PYTEST) $(BESIDE) -m prove --ignore tests/spark --hypothesis-profile=prove
+	$(PYTEST) -m prove tests/spark --timeout=3600
 	$(PYTEST) $(BESIDE) tests/unit tests/history --hypothesis-profile=prove --timeout=3600
 	$(BIN)/python tests/fuzz/fuzz_engine.py
 

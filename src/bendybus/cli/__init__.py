@@ -22,6 +22,7 @@ PLACES: Final = {
     "peek": "peek:peek",
     "purge": "purge:purge",
     "redrive": "redrive:redrive",
+    "pipeline": "pipeline:pipeline_commands",
     "queue": "entities:queue_commands",
     "topic": "entities:topic_commands",
     "subscription": "entities:subscription_commands",

@@ -1,0 +1,40 @@
+"""Why a pipeline could not go on, in the one line that matters."""
+
+import re
+from typing import Final
+
+_TRACEBACK: Final = "Traceback (most recent call last):"
+# Such as `bendybus.client.errors.Unauthorized: the key is wrong`: not indented, a name, a text.
+_RAISED: Final = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*): (?P<text>\S.*)$")
+_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
+_QUERY: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+
+
+class PipelineFailed(Exception):
+    """A pipeline could not do what it was asked; the text says why and what to do."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what went wrong at the bottom of an error of Spark.
+
+    Spark hands on what a Python process raised as text, with the way that it took through both
+    languages. Only the last thing that Python said is for whoever started the pipeline.
+    """
+    text = _STATE.sub("", str(error)).strip()
+    said = _raised_in_python(text) if _TRACEBACK in text else None
+    if said is not None:
+        return said
+    lines = _QUERY.sub("", text).splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def _raised_in_python(text: str) -> str | None:
+    """Return the text of the last exception in the last traceback."""
+    last: str | None = None
+    for line in text.rpartition(_TRACEBACK)[2].splitlines():
+        if line.startswith(("\tat ", "Caused by: ")):
+            break
+        found = _RAISED.match(line)
+        if found is not None and not found["kind"].startswith(("org.", "java.", "scala.")):
+            last = found["text"]
+    return last

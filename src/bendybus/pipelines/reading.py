@@ -1,0 +1,16 @@
+"""What can be said of a pipeline while it runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far a pipeline has come, at one moment."""
+
+    stage: str
+    rows: int = 0
+    rows_per_second: float = 0.0
+    # Messages that wait to be read; None if nobody knows.
+    lag: int | None = None
+    # The last batch of a stream that is done.
+    batch: int | None = None

@@ -1,0 +1,54 @@
+"""What users are told of an error that went through Python, Java and Python again."""
+
+import pytest
+
+from bendybus.pipelines.failure import reason_of
+
+IN_A_SOURCE = """\
+[STREAM_FAILED] Query [id = 5f1c, runId = 9d6e] terminated with exception: \
+[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source performs \
+latestOffset: Traceback (most recent call last):
+  File "/somewhere/worker.py", line 3, in func
+    offset = reader.latestOffset()
+ValueError: a first cause: of no interest
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/somewhere/reader.py", line 7, in latestOffset
+    raise Refused(text)
+bendybus.client.errors.Unauthorized: the key is wrong: ask for another
+ SQLSTATE: 38000 SQLSTATE: XXKST"""
+
+IN_A_TASK = """\
+Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/somewhere/worker.py", line 9, in main
+    process()
+pyspark_servicebus.errors.RowRefused: row 7 has no session id
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+Caused by: java.io.EOFException: nothing of interest
+\tat java.base/java.lang.Thread.run(Thread.java:840)"""
+
+IN_SPARK = """\
+[PATH_NOT_FOUND] Path does not exist: file:/nowhere. SQLSTATE: 42K03;
+'Relation"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (IN_A_SOURCE, "the key is wrong: ask for another"),
+        (IN_A_TASK, "row 7 has no session id"),
+        (IN_SPARK, "[PATH_NOT_FOUND] Path does not exist: file:/nowhere.;"),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: no room",
+            "no room",
+        ),
+        ("", "RuntimeError"),
+    ],
+    ids=["a source", "a task", "Spark itself", "a stream", "nothing"],
+)
+def test_the_reason_is_what_was_said_last_by_whoever_refused(text: str, reason: str) -> None:
+    assert reason_of(RuntimeError(text)) == reason
