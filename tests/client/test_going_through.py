@@ -10,7 +10,7 @@ from bendybus.client.errors import ArgumentInvalid, ConnectionLost
 from bendybus.client.going_through import Progress, whole_run
 from bendybus.client.message import MessageState
 from bendybus.client.purging import Purge, Purging
-from bendybus.client.redriving import Redrive, Redriving
+from bendybus.client.redriving import Edit, Redrive, Redriving
 from tests.client.memory_shell import MemoryShell
 from tests.client.scripted_broker import ScriptedBroker
 
@@ -124,6 +124,54 @@ def test_numbers_bound_what_is_gone_through() -> None:
     queue = Queue(10, 10)
     run(queue, Redrive(from_sequence=5, until_sequence=(1 << 48) + 2))
     assert len(queue.numbers) == 4 + 8
+
+
+def test_named_messages_are_asked_for_where_they_lie_close_together() -> None:
+    queue = Queue(5000, 10)
+    other = (1 << 48) + 3
+    progress, *_ = run(queue, Redrive(sequences=[other, 700, 3, 3, 90, 4000]))
+    assert progress.total == 5
+    assert [
+        (each["from-sequence-number"], each["until-sequence-number"], each["sequence-numbers"])
+        for each in queue.asked
+    ] == [
+        (3, 90, AmqpArray(Long, (3, 90))),
+        (700, 700, AmqpArray(Long, (700,))),
+        (4000, 4000, AmqpArray(Long, (4000,))),
+        (other, other, AmqpArray(Long, (other,))),
+    ]
+
+
+def test_many_named_messages_go_in_parts_and_go_on_where_a_part_ended() -> None:
+    queue = Queue(3000)
+    progress, *_ = run(queue, Redrive(sequences=range(1, 2501), rate=5000))
+    assert progress.done == 2500
+    assert [
+        (each["from-sequence-number"], len(each["sequence-numbers"].items)) for each in queue.asked
+    ] == [(1, 1000), (501, 500), (1001, 1000), (1501, 500), (2001, 500)]
+
+
+def test_edits_are_said_beside_the_numbers_and_large_ones_apart() -> None:
+    queue = Queue(10)
+    large = Edit(body=b"x" * 400_000)
+    small = Edit(system={"Label": "a"}, properties={"b": 1}, removed=["c"])
+    run(queue, Redrive(edits={1: small, 2: large, 3: large, 4: small}))
+    nothing: dict[str, object] = {
+        "system": {},
+        "properties": {},
+        "removed": [],
+        "body": large.body,
+    }
+    changed = {"system": {"Label": "a"}, "properties": {"b": 1}, "removed": ["c"]}
+    assert [each["edits"] for each in queue.asked] == [[changed, nothing], [nothing, changed]]
+
+
+def test_all_named_messages_of_a_fragment_that_is_busy_are_tried_again_at_the_end() -> None:
+    queue = Queue(5000, 1)
+    queue.busy = {0}
+    progress, *_ = run(queue, Redrive(sequences=[1, 4000, (1 << 48) + 1]))
+    assert (progress.done, progress.unavailable) == (1, [0])
+    assert [each["from-sequence-number"] for each in queue.asked] == [1, (1 << 48) + 1, 1]
 
 
 def test_a_count_is_never_exceeded() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bendybus.client import Message, MessageState, Progress, Purge, Redrive, SubQueue
+from bendybus.client import Edit, Message, MessageState, Progress, Purge, Redrive, SubQueue
 from bendybus.client.errors import EntityNotFound, Unauthorized
 from bendybus.testing.local_broker import forwarding
 from tests.client.conftest import LISTEN_RULE, Connect, Served
@@ -98,6 +98,32 @@ async def test_messages_are_deleted_by_a_condition(client: Any, queue: str, serv
         4,
     )
     assert (await client.purge(queue, Purge(state=MessageState.DEFERRED))).done == 0
+
+
+async def test_named_messages_are_changed_redriven_and_deleted(
+    client: Any, queue: str, served: Served
+) -> None:
+    await bury(client, queue, 9)
+    receiver = client.receiver(queue, sub_queue=DEAD)
+    dead = {each.body: each.sequence_number for each in await receiver.peek_merged(9)}
+    edits = {
+        dead[b"1"]: Edit(body=b"one", system={"Label": "first"}, properties={"number": "11"}),
+        dead[b"3"]: Edit(removed=["number"]),
+    }
+
+    changed = await client.redrive(queue, Redrive(edits=edits))
+    moved = await client.redrive(queue, Redrive(sequences=[dead[b"5"], dead[b"7"]]))
+    deleted = await client.purge(queue, Purge(sequences=[dead[b"8"]]), sub_queue=DEAD)
+
+    assert [each.done for each in (changed, moved, deleted)] == [2, 2, 1]
+    assert await served.count(queue, DEAD) == 4
+    again = await client.receiver(queue).receive(4, SOON)
+    assert [(each.body, each.subject, each.application_properties) for each in again] == [
+        (b"one", "first", {"number": 11}),
+        (b"3", None, {}),
+        (b"5", None, {"number": 5}),
+        (b"7", None, {"number": 7}),
+    ]
 
 
 async def test_who_may_only_listen_moves_nothing(

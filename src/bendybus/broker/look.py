@@ -83,7 +83,8 @@ async def look(
     found = await source.store.browse(
         source.number,
         from_sequence=stretch.from_sequence,
-        count_max=LOOKED_AT_MAX,
+        # No more than can be within it: whoever names messages asks for many short stretches.
+        count_max=min(LOOKED_AT_MAX, stretch.until_sequence - stretch.from_sequence + 1),
         bytes_max=LOOKED_AT_BYTES_MAX,
     )
     within = [each for each in found if each.sequence <= stretch.until_sequence]

@@ -6,7 +6,7 @@ crash, moves the rest and nothing twice.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from bendybus.broker.look import Stretch, look, source_of
 from bendybus.broker.redrive_route import MaySend, Refused, Route
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import InvalidOperation, MessageLockLost
+from bendybus.model.given_edit import GivenEdit
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Lock, Marks, Message, StoredMessage
 from bendybus.model.operations import Append, Guard, Operation, Remove, Requeue, Requeued
@@ -41,9 +42,15 @@ class RedriveWish:
     stretch: Stretch
     selection: Selection
     edit: CompiledAction | None = None
+    # How each is to be changed, by its number; in place of one edit for all.
+    edits: Mapping[int, GivenEdit] | None = None
     to: str | None = None
     is_to_source: bool = False
     is_dry_run: bool = False
+
+    def edit_of(self, stored: StoredMessage) -> CompiledAction | GivenEdit | None:
+        """Return how a message is to be changed; None: not at all."""
+        return self.edit if self.edits is None else self.edits.get(stored.sequence)
 
 
 class Redriven(NamedTuple):
@@ -104,7 +111,7 @@ async def redrive(
         if at % _PLANNED_TOGETHER == _PLANNED_TOGETHER - 1:
             await asyncio.sleep(0)
         try:
-            planning.add(plan, stored, wish.edit)
+            planning.add(plan, stored, wish.edit_of(stored))
         except Refused as refusal:
             plan.refused += 1
             plan.why = plan.why or f"message {stored.sequence}: {refusal}"
@@ -138,7 +145,9 @@ class _Planning:
         self._reader = catalog.reader
         self._now = now
 
-    def add(self, plan: _Plan, stored: StoredMessage, edit: CompiledAction | None) -> None:
+    def add(
+        self, plan: _Plan, stored: StoredMessage, edit: CompiledAction | GivenEdit | None
+    ) -> None:
         """Add a message. Raises `Refused` if it cannot go."""
         # A dead letter knows its end no more; its header does.
         own_ms = self._reader.time_to_live(stored.content)
@@ -156,7 +165,11 @@ class _Planning:
         plan.requeued.setdefault(kind, []).append(requeued)
 
     def _add_edited(
-        self, plan: _Plan, stored: StoredMessage, edit: CompiledAction, own_ms: int | None
+        self,
+        plan: _Plan,
+        stored: StoredMessage,
+        edit: CompiledAction | GivenEdit,
+        own_ms: int | None,
     ) -> None:
         queue = self._queue
         message = Message(
@@ -205,14 +218,15 @@ async def _write(sub_queue: ServedSubQueue, source: Source, plan: _Plan, now: In
     if plan.soonest is not None:
         source.timetable.note(plan.soonest)
     try:
+        lost = 0
         if plan.edited:
-            return await _write_edited(sub_queue, source, plan.edited, now)
+            lost = await _write_edited(sub_queue, source, plan.edited, now)
         operations: list[Operation] = [
             Requeue(source.number, _beside(sub_queue, source, kind).number, messages)
             for kind, messages in plan.requeued.items()
         ]
-        answers = await source.store.apply(operations, now=now)
-        return sum(len(lost) for lost in answers if isinstance(lost, list))
+        answers = await source.store.apply(operations, now=now) if operations else []
+        return lost + sum(len(each) for each in answers if isinstance(each, list))
     finally:
         # Also when this was cut off: what was begun may be written all the same.
         counts = {kind: len(messages) for kind, messages in plan.requeued.items()}

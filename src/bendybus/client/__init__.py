@@ -15,7 +15,7 @@ from bendybus.client.going_through import Progress
 from bendybus.client.message import Message, MessageId, MessageState, ReceivedMessage
 from bendybus.client.purging import Purge
 from bendybus.client.receive_mode import ReceiveMode
-from bendybus.client.redriving import Redrive
+from bendybus.client.redriving import Edit, Redrive
 from bendybus.model.ids import SubQueue
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "AsyncSessionReceiver",
     "AsyncTransaction",
     "Client",
+    "Edit",
     "Message",
     "MessageId",
     "MessageState",

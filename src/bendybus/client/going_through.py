@@ -6,20 +6,22 @@ was done is no longer there. So a run that was cut off anywhere is repeated, and
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from bendybus.amqp.values import Int, Long
 from bendybus.client.encoded_message import instant
 from bendybus.client.errors import ServerBusy
-from bendybus.client.managing import ManagedEntity
+from bendybus.client.managing import ManagedEntity, numbers_array
 from bendybus.client.steps import Flush, Step, pause
 from bendybus.model.ids import COUNTER_BITS, fragment_of
 
 PART_MAX: Final = 1000
 """How many messages one request is for at most."""
+_GAP_MAX: Final = 100
+"""Numbers further apart are asked for apart: what lies between would be read for nothing."""
 _BURST_SECONDS: Final = 0.1
 """With a rate, so many seconds' worth of messages are moved at once."""
 
@@ -32,6 +34,23 @@ class Bounds:
     until_sequence: int | None = None
     count: int | None = None
     rate: float | None = None
+    sequences: Sequence[int] | None = None
+    """Only these messages; then the other numbers do not count."""
+
+
+class Stretch(NamedTuple):
+    """A part of one fragment, both ends included, and which messages of it if not all."""
+
+    first: int
+    last: int
+    named: tuple[int, ...] | None = None
+
+    def behind(self, sequence: int) -> "Stretch":
+        """Return what is left of it from a number on."""
+        if self.named is None:
+            return Stretch(sequence, self.last)
+        named = tuple(each for each in self.named if each >= sequence)
+        return Stretch(min(named, default=sequence), self.last, named)
 
 
 @dataclass(slots=True)
@@ -69,13 +88,17 @@ class GoingThrough:
         self._operation = operation
         self._fields = fields
         self._bounds = bounds
-        self._stretches: deque[tuple[int, int]] = deque()
+        self._stretches: deque[Stretch] = deque()
         # Fragments that could not be asked just now; each is tried once more, in the end.
         self._postponed: set[int] = set()
         self._next_at = 0.0
 
     def begin(self, deadline: float) -> Step[None]:
         """See how much there is."""
+        if self._bounds.sequences is not None:
+            self._stretches.extend(self.stretches_of(sorted(set(self._bounds.sequences))))
+            self.progress.total = sum(len(each.named or ()) for each in self._stretches)
+            return
         extent = yield from self._entity.extent(deadline)
         self.progress.total = extent.messages
         until = self._bounds.until_sequence
@@ -86,7 +109,24 @@ class GoingThrough:
             first = max(self._bounds.from_sequence, fragment << COUNTER_BITS)
             last = end if until is None else min(end, until)
             if first <= last:
-                self._stretches.append((first, last))
+                self._stretches.append(Stretch(first, last))
+
+    def stretches_of(self, numbers: Sequence[int]) -> Iterator[Stretch]:
+        """Cut rising numbers into stretches that are worth going through as one."""
+        some: list[int] = []
+        for number in numbers:
+            if some and (number - some[-1] > _GAP_MAX or len(some) == PART_MAX):
+                yield Stretch(some[0], some[-1], tuple(some))
+                some = []
+            some.append(number)
+        if some:
+            yield Stretch(some[0], some[-1], tuple(some))
+
+    def fields_of(self, stretch: Stretch) -> dict[object, object]:
+        """Return what a request for a stretch says beside where it is."""
+        if stretch.named is None:
+            return dict(self._fields)
+        return {**self._fields, "sequence-numbers": numbers_array(stretch.named)}
 
     @property
     def is_over(self) -> bool:
@@ -100,11 +140,11 @@ class GoingThrough:
 
     def step(self, deadline: float) -> Step[None]:
         """Ask for the next part."""
-        first, last = self._stretches[0]
+        stretch = self._stretches[0]
         body: dict[object, object] = {
-            **self._fields,
-            "from-sequence-number": Long(first),
-            "until-sequence-number": Long(last),
+            **self.fields_of(stretch),
+            "from-sequence-number": Long(stretch.first),
+            "until-sequence-number": Long(stretch.last),
             "message-count": Int(self._part()),
         }
         began_at = yield Flush()
@@ -118,7 +158,9 @@ class GoingThrough:
             return
         self._stretches.popleft()
         if part.next_sequence is not None:
-            self._stretches.appendleft((part.next_sequence, last))
+            rest = stretch.behind(part.next_sequence)
+            if rest.named is None or rest.named:
+                self._stretches.appendleft(rest)
         progress = self.progress
         progress.looked_at += part.looked_at
         progress.done += part.done
@@ -131,13 +173,14 @@ class GoingThrough:
 
     def _postpone(self) -> None:
         """Let a fragment wait until the others are done; give it up if it has waited before."""
-        stretch = self._stretches.popleft()
-        fragment = fragment_of(stretch[0])
+        fragment = fragment_of(self._stretches[0].first)
+        own = [each for each in self._stretches if fragment_of(each.first) == fragment]
+        others = [each for each in self._stretches if fragment_of(each.first) != fragment]
         if fragment in self._postponed:
             self.progress.unavailable.append(fragment)
-        else:
-            self._postponed.add(fragment)
-            self._stretches.append(stretch)
+            own = []
+        self._postponed.add(fragment)
+        self._stretches = deque(others + own)
 
     def _part(self) -> int:
         part = PART_MAX

@@ -131,7 +131,7 @@ class ManagedEntity:
     ) -> Step[list[ReceivedMessage]]:
         """Receive messages that were set aside, by their numbers."""
         body: dict[object, object] = {
-            "sequence-numbers": _numbers(numbers),
+            "sequence-numbers": numbers_array(numbers),
             "receiver-settle-mode": Uint(_DELETE if is_deleting else _LOCK),
         }
         if session_id is not None:
@@ -157,7 +157,7 @@ class ManagedEntity:
 
     def cancel(self, numbers: Sequence[int], deadline: float) -> Step[None]:
         """Take back messages that were scheduled and are not due yet."""
-        body: dict[object, object] = {"sequence-numbers": _numbers(numbers)}
+        body: dict[object, object] = {"sequence-numbers": numbers_array(numbers)}
         yield from self._ask("cancel-scheduled-message", body, deadline)
 
     def delete(
@@ -274,7 +274,8 @@ class ManagedEntity:
         return (yield from request(connection, node, properties, body, deadline))
 
 
-def _numbers(numbers: Sequence[int]) -> AmqpArray:
+def numbers_array(numbers: Sequence[int]) -> AmqpArray:
+    """Return sequence numbers as requests name them."""
     return AmqpArray(Long, tuple(Long(each) for each in numbers))
 
 

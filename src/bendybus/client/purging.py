@@ -1,5 +1,6 @@
 """Messages that are deleted unread: which."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -26,6 +27,8 @@ class Purge:
     enqueued_since: datetime | None = None
     enqueued_until: datetime | None = None
     count: int | None = None
+    sequences: Sequence[int] | None = None
+    """Only these messages, by their numbers."""
     dry_run: bool = False
 
 
@@ -37,4 +40,5 @@ class Purging(GoingThrough):
             wish.filter, wish.enqueued_since, wish.enqueued_until, is_dry_run=wish.dry_run
         )
         fields["message-state"] = Int(wish.state.value)
-        super().__init__(ManagedEntity(connector, path), DELETE, fields, Bounds(count=wish.count))
+        bounds = Bounds(count=wish.count, sequences=wish.sequences)
+        super().__init__(ManagedEntity(connector, path), DELETE, fields, bounds)

@@ -13,6 +13,7 @@ from bendybus.amqp.sections import (
     SectionCode,
     decode_list,
     decode_map,
+    decode_section,
     encode_properties,
     encode_section,
     find_sections,
@@ -192,8 +193,9 @@ def _changed(message: Message, changes: Changes) -> Message:
         raise FilterFailed(
             f"the changed application properties would have more than {PROPERTIES_BYTES_MAX} bytes"
         )
+    tail = bare[rest:] if changes.body is None else _with_body(bare, changes.body)
     content = join_content(
-        _with_annotations(head, annotations), encode_properties(fields) + encoded + bare[rest:]
+        _with_annotations(head, annotations), encode_properties(fields) + encoded + tail
     )
     return Message(
         content,
@@ -204,6 +206,23 @@ def _changed(message: Message, changes: Changes) -> Message:
         message.scheduled_at,
         marks=message.marks and replace(message.marks, **_WRITTEN_DOWN),
     )
+
+
+def _with_body(bare: bytes, body: bytes) -> bytes:
+    """Return what follows the properties, with another body: a text stays one, all else is data."""
+    footer = b""
+    is_text = False
+    for section in find_sections(bare):
+        if section.code == SectionCode.FOOTER:
+            footer = bare[section.start : section.end]
+        elif section.code == SectionCode.AMQP_VALUE:
+            is_text = isinstance(decode_section(bare, section), str)
+    if is_text:
+        try:
+            return encode_section(SectionCode.AMQP_VALUE, body.decode()) + footer
+        except UnicodeDecodeError as error:
+            raise FilterFailed("the body is a text, and the new one is no UTF-8") from error
+    return encode_section(SectionCode.DATA, body) + footer
 
 
 def wire_value(value: object) -> object:

@@ -45,12 +45,13 @@ class Changes:
     """What an action changes.
 
     `system` is by the names of `SYSTEM_PROPERTIES`; None takes the property away. `user` and
-    `removed` are by folded names.
+    `removed` are by folded names. `body` is the new one, as bytes; actions of rules change none.
     """
 
     system: Mapping[str, str | None]
     user: Mapping[str, Written]
     removed: frozenset[str]
+    body: bytes | None = None
 
     def merged_user(self, properties: Mapping[str, object]) -> dict[str, object]:
         """Return the user's properties after the changes; existing ones keep their spelling."""
@@ -68,7 +69,7 @@ class CompiledAction:
 
     def apply(self, view: MessageView) -> Changes:
         """Compute what changes. Raises `FilterFailed`."""
-        draft = _Draft(view)
+        draft = Draft(view)
         for perform in self._statements:
             perform(draft)
         return draft.changes()
@@ -83,7 +84,7 @@ def compile_action(described: SqlAction, *, new_id: NewIdentifier) -> CompiledAc
     return CompiledAction([_statement(each, surroundings) for each in statements])
 
 
-class _Draft:
+class Draft:
     """A message with the changes made so far: what the next statement sees."""
 
     def __init__(self, view: MessageView) -> None:
@@ -94,9 +95,11 @@ class _Draft:
         self._removed: set[str] = set()
 
     def system(self, name: str) -> object:
+        """The value of a property of the system as it is by now."""
         return self._system[name] if name in self._system else self._view.system(name)
 
     def set_system(self, name: str, value: str | None) -> None:
+        """Write a property of the system, or take it away. Raises `FilterFailed`."""
         if value is None and name == "MessageId":
             raise FilterFailed("sys.MessageId cannot be without a value")
         if value is not None and name in _KEYS and len(value) > KEY_LENGTH_MAX:
@@ -104,31 +107,34 @@ class _Draft:
         self._system[name] = value
 
     def set_user(self, name: str, value: object) -> None:
+        """Write a user's property; it keeps the type that it has, where that is possible."""
         key = fold_name(name)
         self.user[key] = convert_like(value, self.user.get(key))
         self._written[key] = Written(name, self.user[key])
 
     def remove_user(self, name: str) -> None:
+        """Take a user's property away."""
         key = fold_name(name)
         self.user.pop(key, None)
         self._written.pop(key, None)
         self._removed.add(key)
 
-    def changes(self) -> Changes:
-        return Changes(self._system, self._written, frozenset(self._removed))
+    def changes(self, body: bytes | None = None) -> Changes:
+        """Return what was changed, and the new body if it has one."""
+        return Changes(self._system, self._written, frozenset(self._removed), body)
 
 
-_Perform = Callable[[_Draft], None]
+_Perform = Callable[[Draft], None]
 
 
 def _statement(node: tree.Statement, surroundings: Surroundings) -> _Perform:
     match node:
         case tree.SetProperty(tree.Property("sys", name), value):
-            return _set_system(_writable(name), compile_expression(value, surroundings))
+            return _set_system(writable_name(name), compile_expression(value, surroundings))
         case tree.SetProperty(tree.Property(_, name), value):
             return _set_user(name, compile_expression(value, surroundings))
         case tree.RemoveProperty(tree.Property("sys", name)):
-            return _remove_system(_writable(name))
+            return _remove_system(writable_name(name))
         case tree.RemoveProperty(tree.Property(_, name)):
             return lambda draft: draft.remove_user(name)
         case _:
@@ -149,7 +155,8 @@ def _remove_system(name: str) -> _Perform:
     return lambda draft: draft.set_system(name, None)
 
 
-def _writable(name: str) -> str:
+def writable_name(name: str) -> str:
+    """Return the one spelling of a property that may be written. Raises `ArgumentInvalid`."""
     known = system_name(name)
     if known is None:
         raise ArgumentInvalid(f"there is no system property {name}", argument="expression")

@@ -28,12 +28,14 @@ class Selection:
     reason: str | None = None
     enqueued_since: Instant | None = None
     enqueued_until: Instant | None = None
+    # Only these, by their numbers.
+    sequences: frozenset[int] | None = None
 
     def includes(self, stored: StoredMessage, reader: ContentReader) -> bool:
         """Whether a message is meant. One that the condition cannot be asked of is not."""
-        if self.enqueued_since is not None and stored.enqueued_at < self.enqueued_since:
+        if self.sequences is not None and stored.sequence not in self.sequences:
             return False
-        if self.enqueued_until is not None and stored.enqueued_at > self.enqueued_until:
+        if not self._is_in_time(stored.enqueued_at):
             return False
         if self.reason is not None and self.reason != _reason(stored):
             return False
@@ -43,6 +45,11 @@ class Selection:
             return self.condition.matches(view_of(stored, reader))
         except FilterFailed:
             return False
+
+    def _is_in_time(self, enqueued_at: int) -> bool:
+        if self.enqueued_since is not None and enqueued_at < self.enqueued_since:
+            return False
+        return self.enqueued_until is None or enqueued_at <= self.enqueued_until
 
 
 def _reason(stored: StoredMessage) -> str | None:

@@ -14,7 +14,7 @@ from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange
 from bendybus.model.ids import Instant
 from bendybus.model.message import MessageState
 from bendybus.model.selection import Selection, condition_of
-from bendybus.server.request_body import Response, number, succeeded, text
+from bendybus.server.request_body import Response, number, sequences, succeeded, text
 
 _AWAY: Final = -1
 _NUMBER_MAX: Final = 2**63 - 1
@@ -66,7 +66,17 @@ def selection(body: dict[str, Any], state: MessageState = MessageState.ACTIVE) -
         text(body, "dead-letter-reason"),
         _instant(body, "enqueued-since"),
         _instant(body, "enqueued-until"),
+        _named(body),
     )
+
+
+def _named(body: dict[str, Any]) -> frozenset[int] | None:
+    if body.get("sequence-numbers") is None:
+        return None
+    numbers = sequences(body)
+    if len(numbers) > LOOKED_AT_MAX:
+        raise ArgumentOutOfRange(f"At most {LOOKED_AT_MAX} sequence-numbers fit in one request.")
+    return frozenset(numbers)
 
 
 def flag(body: dict[str, Any], name: str) -> bool:

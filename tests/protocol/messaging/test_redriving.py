@@ -152,6 +152,8 @@ async def test_messages_are_deleted_by_what_they_say(served: Served) -> None:
     assert (moved(done), await served.count("orders", DEAD)) == (4, 2)
 
 
+FIRST = {"sequence-numbers": AmqpArray(Long, (Long(1),))}
+MANY = AmqpArray(Long, tuple(map(Long, range(1001))))
 GOOD = {"from-sequence-number": Long(0), "until-sequence-number": Long(9)}
 
 
@@ -174,6 +176,18 @@ GOOD = {"from-sequence-number": Long(0), "until-sequence-number": Long(9)}
         ({"to": "no-sends"}, "com.microsoft:entity-disabled"),
         ({"to": "news/Subscriptions/all"}, "amqp:not-allowed"),
         ({"to": "spare", "to-source": True}, "com.microsoft:argument-error"),
+        ({"sequence-numbers": "1"}, "com.microsoft:argument-error"),
+        ({"sequence-numbers": MANY}, "com.microsoft:argument-out-of-range"),
+        ({"edits": [{}]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": []}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [7]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [{"colour": 1}]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [{"system": {"Label": 1}}]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [{"system": {"Size": "1"}}]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [{"properties": {"a": [1]}}]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [{"removed": "a"}]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [{"body": "a"}]}, "com.microsoft:argument-error"),
+        (FIRST | {"edits": [{}], "edit": "SET a = 1"}, "com.microsoft:argument-error"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused_and_nothing_moves(

@@ -132,6 +132,10 @@ class Redriving:
         served = self.queue(name).sub_queues[sub_queue]
         return await redrive(served, wish, self.broker.catalog, self.clock, self._may_send)
 
+    async def ask_for(self, name: str, first: int, last: int) -> Redriven:
+        """Ask for all of a stretch."""
+        return await self.ask(name, RedriveWish(Stretch(first, last, 1000), Selection()))
+
     def _may_send(self, path: str) -> None:
         if path in self.closed:
             raise Unauthorized.missing("Send", path)

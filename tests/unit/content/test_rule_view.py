@@ -162,6 +162,32 @@ def test_keys_that_are_changed_are_changed_wherever_they_are_kept() -> None:
     assert [section.code for section in find_sections(bare)] == [0x73, 0x74, 0x75, 0x78]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((SectionCode.DATA, b"old"), (SectionCode.DATA, b"new")),
+        ((SectionCode.AMQP_VALUE, "old"), (SectionCode.AMQP_VALUE, "new")),
+        ((SectionCode.AMQP_VALUE, b"old"), (SectionCode.DATA, b"new")),
+        ((SectionCode.AMQP_VALUE, 7), (SectionCode.DATA, b"new")),
+        ((SectionCode.AMQP_SEQUENCE, [1, 2]), (SectionCode.DATA, b"new")),
+    ],
+)
+@pytest.mark.spec("R9.2")
+def test_a_body_that_is_a_text_stays_one_and_any_other_becomes_data(
+    before: tuple[SectionCode, object], after: tuple[SectionCode, object]
+) -> None:
+    footer = encode_section(SectionCode.FOOTER, {"f": 1})
+    message = read_message(encode_properties(["id"]) + encode_section(*before) + footer)
+    copy = READER.changed(message, Changes({}, {}, frozenset(), b"new"))
+    assert copy.content.endswith(encode_section(*after) + footer)
+
+
+def test_a_text_is_not_replaced_by_what_is_none() -> None:
+    message = read_message(encode_properties(["id"]) + encode_section(SectionCode.AMQP_VALUE, "a"))
+    with pytest.raises(FilterFailed, match="no UTF-8"):
+        READER.changed(message, Changes({}, {}, frozenset(), b"\xff"))
+
+
 def test_annotations_that_are_all_taken_away_leave_no_section() -> None:
     payload = encode_section(SectionCode.MESSAGE_ANNOTATIONS, {Symbol("x-opt-partition-key"): "k"})
     message = read_message(payload + encode_properties(["id"]) + BODY)
