@@ -354,6 +354,13 @@ async def test_partitioning_needs_a_version_that_has_it(
     assert late.status_code == 201
 
 
+@pytest.mark.spec("R7.3")
+async def test_the_version_is_found_in_any_case(administrator: Administrator) -> None:
+    body = request_body(Kind.QUEUE, enable_partitioning=True)
+    answer = await administrator.call_raw("PUT", "/new", body, query="API-Version=2013-10")
+    assert answer.status_code == 201
+
+
 async def test_the_size_of_messages_needs_a_version_that_has_it(
     administrator: Administrator,
 ) -> None:
@@ -365,7 +372,9 @@ async def test_the_size_of_messages_needs_a_version_that_has_it(
     assert "MaxMessageSizeInKilobytes" in (await administrator.call("GET", "/q")).text
 
 
-@pytest.mark.parametrize("version", ["yesterday", "2021", "2021-5", "2021-05-x", "-1"])
+@pytest.mark.parametrize(
+    "version", ["yesterday", "2021", "2021-5", "2021-05-x", "-1", "2021-13", "2021-00"]
+)
 async def test_a_version_that_is_no_date_is_refused(
     administrator: Administrator, version: str
 ) -> None:

@@ -298,12 +298,14 @@ async def test_what_is_not_there_is_not_found(client: RestClient) -> None:
         ("wide/parts", "2013-10", 201),
         ("wide/parts", "2015-01", 201),
         ("plain", "latest", 400),
+        ("plain", "2021-13", 400),
     ],
 )
+@pytest.mark.parametrize("name", ["api-version", "API-Version"])
 async def test_old_versions_do_not_know_partitions(
-    client: RestClient, entity: str, version: str, status: int
+    client: RestClient, entity: str, version: str, status: int, name: str
 ) -> None:
-    answer = await client.call("POST", f"/{entity}/messages?timeout=60&api-version={version}")
+    answer = await client.call("POST", f"/{entity}/messages?timeout=60&{name}={version}")
     assert answer.status_code == status
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from bendybus.model.errors import ArgumentInvalid
 
-_VERSION: Final = re.compile(r"\d{4}-\d{2}(-\d{2})?", re.ASCII)
+_VERSION: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-\d{2})?", re.ASCII)
 # Since when properties can be set.
 _SETTABLE: Final = {
     "enable_partitioning": "2013-10",
@@ -50,7 +50,8 @@ class ApiVersion:
 
 def version_of(request: Request) -> ApiVersion:
     """Return the version that a request names. Raises `ArgumentInvalid`."""
-    text = request.query_params.get("api-version", "")
+    names = {name.lower(): value for name, value in request.query_params.items()}
+    text = names.get("api-version", "")
     if text and not _VERSION.fullmatch(text):
         raise ArgumentInvalid(f"api-version {text[:20]!r} is not a date such as 2021-05.")
     return ApiVersion(text)

@@ -29,7 +29,8 @@ from bendybus.model.errors import (
 IDLE_BODY_BYTES_MAX: Final = 4 * 1024
 # The first version of the service that knew of partitions (R7.3).
 PARTITIONED_SINCE: Final = "2013-10"
-_VERSION: Final = re.compile(r"\d{4}-\d{2}(?:-\d{2})?(?:-preview)?")
+_API_VERSION: Final = "api-version"
+_VERSION: Final = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?:-\d{2})?(?:-preview)?", re.ASCII)
 
 
 class Rest:
@@ -109,7 +110,10 @@ def _action(subject: Subject, method: str) -> Action:
 
 def _check_version(queue: ServedQueue, query: str) -> None:
     """Hold a request to the version it names, if it names one."""
-    for version in parse_qs(query, keep_blank_values=True).get("api-version", ()):
+    given = parse_qs(query, keep_blank_values=True).items()
+    for version in (
+        each for name, values in given if name.lower() == _API_VERSION for each in values
+    ):
         if not _VERSION.fullmatch(version):
             raise ArgumentInvalid(
                 "api-version must be a year and a month, such as 2021-05.", argument="api-version"
