@@ -99,7 +99,7 @@ async def test_requests_are_answered_as_soon_as_the_call_returns() -> None:
     async with serving() as (server, _), httpx.AsyncClient(trust_env=False) as client:
         answer = await client.post(f"http://127.0.0.1:{server.port}/hello", content=b"!")
     assert answer.text == "/hello!"
-    assert set(answer.headers) == {"date", "asked", "content-length"}
+    assert set(answer.headers) == {"date", "server", "asked", "content-length"}
 
 
 async def test_a_closed_server_lets_its_port_go() -> None:
@@ -135,6 +135,7 @@ async def test_requests_in_a_row_are_answered_in_their_order() -> None:
         said = await talk(server.port, row + LAST)
         assert desk.asked == [*(f"/{number}" for number in range(50)), "/last"]
     assert said.count(b"HTTP/1.1 200 OK") == 51
+    assert said.count(b"\r\nServer: Bendybus\r\n") == 51
     assert said.endswith(b"/last")
     assert said.count(b"Connection: close") == 1
 

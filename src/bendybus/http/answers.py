@@ -11,12 +11,14 @@ from bendybus.http.exchange import Answer
 _STATUS_LINES: Final = {
     int(status): f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
 }
+# Without a version: whoever looks for old ones should not be helped.
+_SERVER_LINE: Final = "Server: Bendybus\r\n"
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 def encode_answer(answer: Answer, *, is_last: bool, has_body: bool) -> bytes:
     """Write an answer. Without a body it still says how long one would be (HEAD)."""
-    lines = [_STATUS_LINES[answer.status], _date_line(int(time.time()))]
+    lines = [_STATUS_LINES[answer.status], _date_line(int(time.time())), _SERVER_LINE]
     for name, value in answer.headers:
         # A line end here would let whoever chose the value write the rest of the answer.
         assert "\r" not in value and "\n" not in value, f"{name} would break out of its line"  # noqa: PT018 - one thought
