@@ -128,6 +128,8 @@ async def test_a_store_that_is_away_makes_an_entity_limited_and_changes_are_refu
         await administrator.call("DELETE", "/q"),
     ]
     assert [subcode(each) for each in refusals] == ["503/50004"] * 3
+    # Where its file is, is for operators: `bendybus store list` shows it.
+    assert not [each.text for each in refusals if ".db" in each.text]
     assert not administrator.broker.catalog.has("new")
     assert administrator.broker.queue("q").properties.max_delivery_count == 10
 

@@ -102,7 +102,7 @@ class Records:
                 status = store.status()
                 raise StoreUnavailable(
                     status.number,
-                    f"it is {status.state.value} ({status.reason}), see {status.path}",
+                    f"it is {status.state.value} ({status.reason})",
                 )
 
     async def numbering(self) -> Numbering:
