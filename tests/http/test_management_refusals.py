@@ -335,6 +335,18 @@ async def test_lists_and_the_namespace_are_only_read(administrator: Administrato
             assert answer.headers["allow"] == "GET"
 
 
+@pytest.mark.parametrize("path", ["/q/messages/head", "/t/Subscriptions/s/Messages/Head"])
+async def test_messages_are_not_got_but_received(administrator: Administrator, path: str) -> None:
+    answer = await administrator.call("GET", path)
+    assert subcode(answer) == "405/40500"
+    assert answer.headers["allow"] == "DELETE, POST"
+
+
+async def test_an_entity_may_be_called_as_if_it_was_a_message(administrator: Administrator) -> None:
+    await administrator.create("/q/messages/head", Kind.QUEUE)
+    assert (await administrator.call("GET", "/q/messages/head")).status_code == 200
+
+
 @pytest.mark.spec("R7.3")
 @pytest.mark.parametrize(
     "query", ["?api-version=2013-08", "?x=api-version", "?api-version=2012-03"]

@@ -39,6 +39,8 @@ from bendybus.model.entity import Queue, Subscription, Topic, name_key, subscrip
 from bendybus.model.errors import ArgumentInvalid, EntityNotFound
 from bendybus.store.port import EntityRecord
 
+# A path of REST messaging, unless an entity is called so.
+_NEXT_MESSAGE: Final = "/messages/head"
 _LISTED: Final = {Kind.QUEUE: Queue, Kind.TOPIC: Topic}
 
 
@@ -111,7 +113,13 @@ class Management:
             subscription = self._subscription(path)
             rule = find_rule(self._catalog, subscription, path.rule)
             return answers.rule(rule, self._catalog.record(subscription.name))
-        return answers.entity(await describe(self._catalog, self._name(path)))
+        try:
+            described = await describe(self._catalog, self._name(path))
+        except EntityNotFound:
+            if path.spelling.lower().endswith(_NEXT_MESSAGE):
+                raise HTTPException(405, headers={"Allow": "DELETE, POST"}) from None
+            raise
+        return answers.entity(described)
 
     async def _list(self, request: Request, path: EntityPath, answers: Answers) -> Response:
         page = page_of(request)
