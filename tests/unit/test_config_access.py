@@ -93,6 +93,7 @@ def test_an_issuer_is_read_with_the_roles_of_the_service(tmp_path: Path) -> None
 
 
 def test_an_issuer_may_have_roles_of_ones_own_and_keys_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").touch()
     read = namespace(
         tmp_path,
         issuer="{Issuer: i, Audience: a, KeysFile: keys.json,"
@@ -120,6 +121,7 @@ def test_keys_may_come_without_tls_from_this_machine(tmp_path: Path, url: str) -
         (f"{ISSUER}, KeysFile: f}}", "give one of KeysUrl and KeysFile"),
         ("{Audience: a, KeysFile: f}", "Issuer is missing"),
         ("{Issuer: i, KeysFile: f}", "Audience is missing"),
+        ("{Issuer: i, Audience: a, KeysFile: f}", "KeysFile: there is no file .*f"),
         ("{Issuer: i, Audience: a, KeysUrl: 'http://example.com/'}", "must begin with https://"),
         ("{Issuer: i, Audience: a, KeysUrl: 'http://127.0.0.1.evil/'}", "must begin with https"),
         ("{Issuer: i, Audience: a, KeysUrl: 'ftp://localhost/'}", "must begin with https://"),

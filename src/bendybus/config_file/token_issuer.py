@@ -39,7 +39,11 @@ def _read_keys(section: Section, folder: Path) -> str:
     if (url is None) == (path is None):
         raise section.whole.refuse("give one of KeysUrl and KeysFile")
     if path is not None:
-        return str(folder / path.text())
+        file = folder / path.text()
+        # An issuer may be away for a while; a file that is not there is a mistake.
+        if not file.is_file():
+            raise path.refuse(f"there is no file {file}")
+        return str(file)
     assert url is not None, "one of both is there"
     text = url.text()
     try:

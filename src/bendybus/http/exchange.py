@@ -8,7 +8,7 @@ from bendybus.http.request_head import RequestHead, RequestRefused
 
 
 class Answer(NamedTuple):
-    """What a client is told. Content-Length, Date, Server and Connection are the server's to add."""
+    """What a client is told. Length, Date, Server and Connection are the server's to add."""
 
     status: int
     headers: Sequence[tuple[str, str]] = ()
