@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.clock import Clock, SystemClock
+from bendybus.broker.finish_staged import Finisher
 from bendybus.broker.forward import Forwarder
 from bendybus.broker.hosts import Hosts, ServedNamespace
 from bendybus.broker.namespaces import Namespaces
@@ -271,6 +272,7 @@ async def _sweeping(
             # First: what may have arrived elsewhere is taken up before any of it can expire.
             tasks.create_task(Forwarder(namespaces, clock).run(), name="forward")
             tasks.create_task(Sweep(namespaces.holdings, clock).run(), name="sweep")
+            tasks.create_task(Finisher(namespaces, clock).run(), name="staged")
             tasks.create_task(Removal(namespaces, clock).run(), name="removal")
             tasks.create_task(namespaces.keep_agreeing(), name="agreement")
             if doors.tls is not None:

@@ -51,6 +51,11 @@ class SqliteMaker:
             _row(queue, sequence),
         )
 
+    def spoil_chunk(self, chunk: int) -> None:
+        content: bytes = self._one("SELECT contents FROM staged WHERE id = ?", chunk)
+        spoiled = bytes((content[0] ^ 1,)) + content[1:]
+        self._one("UPDATE staged SET contents = ? WHERE id = ? RETURNING 1", spoiled, chunk)
+
     def contents_left(self) -> int:
         """Count the contents in the file, whoever they belong to."""
         count: int = self._one("SELECT count(*) FROM body")

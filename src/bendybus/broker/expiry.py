@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
+from bendybus.model.packed_messages import PackedMessages
 
 
 def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> Instant | None:
@@ -13,6 +14,8 @@ def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) ->
     One that is scheduled begins to live when its time comes. Returns the first of all these
     instants, if there is any.
     """
+    if isinstance(messages, PackedMessages):
+        return _set_common_expiry(queue, messages, now)
     default = queue.time_to_live_ms
     soonest: Instant | None = None
     for message in messages:
@@ -38,3 +41,14 @@ def expiry_of(message: Message, queue: ServedQueue, now: Instant) -> Instant | N
     lives = (message.time_to_live_ms, queue.time_to_live_ms)
     life = min((each for each in lives if each is not None), default=None)
     return None if life is None else Instant(now + life)
+
+
+def _set_common_expiry(
+    queue: ServedQueue, messages: PackedMessages, now: Instant
+) -> Instant | None:
+    """Set when messages expire that are alike, and so all at once."""
+    own = messages.times_to_live_ms
+    assert own is None or isinstance(own, int), "messages that are alike have one time to live"
+    lives = [each for each in (own, queue.time_to_live_ms) if each is not None]
+    messages.expires_at = Instant(now + min(lives)) if lives else None
+    return messages.expires_at

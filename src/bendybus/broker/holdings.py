@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bendybus.broker.departures import Departures
 from bendybus.broker.served_queue import ServedSubQueue, Source, Timetable
+from bendybus.broker.stages_under_way import StagesUnderWay
 from bendybus.broker.tallying import Tallying
 from bendybus.model.ids import QueueNumber
 from bendybus.store.port import Store
@@ -23,3 +24,4 @@ class Holdings:
         self.timetables = [Timetable() for _ in stores]
         self.departures = Departures()
         self.tallying = Tallying(stores)
+        self.under_way = StagesUnderWay()

@@ -21,16 +21,17 @@ from bendybus.amqp.values import DecodeError, Timestamp, Uint
 from bendybus.content.stored_content import join_content
 from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange
 from bendybus.model.ids import Instant
-from bendybus.model.limits import KEY_LENGTH_MAX
+from bendybus.model.limits import (
+    KEY_LENGTH_MAX,
+    PROPERTIES_BYTES_MAX,
+    PROPERTY_BYTES_MAX,
+    SCHEDULED_MAX,
+    TIME_TO_LIVE_FOREVER,
+)
 from bendybus.model.message import Message
 from bendybus.model.partitioning import check_keys
 
 BATCH_FORMAT: Final = 0x80013700
-PROPERTY_BYTES_MAX: Final = 32 * 1024
-PROPERTIES_BYTES_MAX: Final = 64 * 1024
-TIME_TO_LIVE_FOREVER: Final = 0xFFFFFFFF
-# The last moment that clients' own clocks can express.
-SCHEDULED_MAX: Final = 253_402_300_799_999
 
 # What the broker writes itself; a received message that is sent again still carries them.
 BROKER_ANNOTATIONS: Final = frozenset(

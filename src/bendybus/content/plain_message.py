@@ -28,11 +28,12 @@ from bendybus.amqp.values import (
     Timestamp,
     Uint,
 )
-from bendybus.content.incoming_message import TIME_TO_LIVE_FOREVER, read_message, text_of_id
+from bendybus.content.incoming_message import read_message, text_of_id
 from bendybus.content.outgoing_message import properties_of_marks
 from bendybus.content.stored_content import decode_head, split_content
 from bendybus.model.errors import ArgumentInvalid, MessageDamaged
 from bendybus.model.ids import Instant
+from bendybus.model.limits import TIME_TO_LIVE_FOREVER
 from bendybus.model.message import Message, StoredMessage
 
 # What a plain value of a property or a body can be, beside lists and maps of them.

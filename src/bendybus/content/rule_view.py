@@ -26,10 +26,11 @@ from bendybus.amqp.values import (
     Symbol,
     Timestamp,
 )
-from bendybus.content.incoming_message import PROPERTIES_BYTES_MAX, text_of_id
+from bendybus.content.incoming_message import text_of_id
 from bendybus.content.outgoing_message import properties_of_marks
 from bendybus.content.stored_content import decode_head, join_content, split_content
 from bendybus.model.ids import Instant
+from bendybus.model.limits import PROPERTIES_BYTES_MAX
 from bendybus.model.message import Message, MessageState
 from bendybus.model.message_view import fold_names
 from bendybus.model.rule_actions import Changes

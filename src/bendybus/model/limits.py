@@ -1,4 +1,4 @@
-"""The bounds on names and properties of entities, and the checks that hold values to them.
+"""The bounds on messages, names and entities, and the checks that hold values to them.
 
 Every refusal carries the name of the offending field in `argument`, so that an edge can point
 to the place in a file or a request that it came from.
@@ -13,6 +13,12 @@ from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange
 
 ENTITY_NAME_LENGTH_MAX: Final = 260
 KEY_LENGTH_MAX: Final = 128  # of message, session and partition keys
+PROPERTY_BYTES_MAX: Final = 32 * 1024  # of the value of one application property
+PROPERTIES_BYTES_MAX: Final = 64 * 1024  # of all of a message
+# What the header says of a message that lives as long as its queue allows, in milliseconds.
+TIME_TO_LIVE_FOREVER: Final = 0xFFFFFFFF
+# The last moment that clients' own clocks can express.
+SCHEDULED_MAX: Final = 253_402_300_799_999
 SHORT_NAME_LENGTH_MAX: Final = 50  # of namespaces, subscriptions and rules
 USER_METADATA_LENGTH_MAX: Final = 1024
 SQL_TEXT_LENGTH_MAX: Final = 1024

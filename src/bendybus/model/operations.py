@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, Marks, Message, MessageState
+from bendybus.model.staging import Decision, StagingOperation
 
 
 class Guard(Enum):
@@ -303,8 +304,9 @@ Operation = (
     | SetSessionState
     | ReleaseSession
     | EndLapsedSessions
+    | StagingOperation
 )
 
-# The answer to one operation: a number (or `Purged`) where it says so, and for all others the
-# sequence numbers of the messages that their guard refused. Empty is the normal case.
-Answer = int | list[int] | Purged
+# The answer to one operation: a number (or `Purged`, `Decision`) where it says so, and for all
+# others the sequence numbers of the messages that their guard refused. Empty is the normal case.
+Answer = int | list[int] | Purged | Decision

@@ -15,6 +15,7 @@ from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, 
 from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.rule import Rule
+from bendybus.model.staging import Chunk, Unfinished
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.figures import StoreFigures
 
@@ -234,6 +235,9 @@ class MessageStore(Protocol):
         remembered from the commit that added it until `Forget`.
     12. `figures` count what was committed since the broker started, each message once, and nothing
         that was refused or undone.
+    13. What is staged is not there for anybody, until its chunk is dropped and its messages are
+        added by one `apply`. A chunk can be dropped once, and of several decisions for a batch
+        the first holds.
 
     A call is under way when it returns its awaitable, not only when that is awaited. Cancelling
     it leaves it done or not done, never half: so a cancelled `acquire` may leave locks behind that
@@ -352,6 +356,22 @@ class MessageStore(Protocol):
         ...
 
 
+class StagingStore(Protocol):
+    """Keeps messages that are staged, see `model.staging`; they are written by `apply`."""
+
+    def next_chunk(self, queue: QueueNumber, stages: Sequence[int]) -> Awaitable[Chunk | None]:
+        """Return the first chunk that some stages have in a queue: in their order, by ordinal."""
+        ...
+
+    def unfinished(self) -> Awaitable[list[Unfinished]]:
+        """Return the decisions that were made here and are not carried out."""
+        ...
+
+    def stale_stages(self, *, count_max: int) -> Awaitable[list[tuple[int, QueueNumber]]]:
+        """Return some stages that can be forgotten, and the home of each."""
+        ...
+
+
 class EntityStore(Protocol):
     """Keeps a copy of the catalog of all namespaces. Durable when a call returns."""
 
@@ -423,7 +443,7 @@ class StoreSwitch(Protocol):
         ...
 
 
-class Store(MessageStore, EntityStore, AccessStore, StoreSwitch, Protocol):
+class Store(MessageStore, StagingStore, EntityStore, AccessStore, StoreSwitch, Protocol):
     """All of a store, as the broker gets it."""
 
     @property

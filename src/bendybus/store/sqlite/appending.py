@@ -16,11 +16,13 @@ from bendybus.model.errors import QuotaExceeded
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
+from bendybus.model.packed_messages import PackedMessages
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.figures import Event
 from bendybus.store.marks import marks_to_text
 from bendybus.store.sqlite.counting import count_in
 from bendybus.store.sqlite.database import Database, rows_of_queue
+from bendybus.store.sqlite.packed_appending import insert_packed
 from bendybus.store.sqlite.session_locks import note_arrivals, note_late_arrivals
 from bendybus.store.sqlite.thinning import new_indexes
 
@@ -38,8 +40,11 @@ def append(database: Database, operation: Append, now: Instant) -> int:
         if operation.messages and not messages:
             _note(database, operation, 0, 0)
             return 0
-    size = sum([len(message.content) for message in messages]) + CHECKSUM_SIZE * len(messages)
-    content_bytes = size - CHECKSUM_SIZE * len(messages)
+    if isinstance(messages, PackedMessages):
+        content_bytes = len(messages.contents)
+    else:
+        content_bytes = sum([len(message.content) for message in messages])
+    size = content_bytes + CHECKSUM_SIZE * len(messages)
     main = database.main(queue)
     if main != queue:
         # The bytes of a sub-queue are counted, and refused, on the main one.
@@ -73,6 +78,9 @@ def _insert(
     database: Database, operation: Append, messages: Sequence[Message], first: int, now: Instant
 ) -> None:
     queue = operation.queue
+    if isinstance(messages, PackedMessages):
+        insert_packed(database, queue, messages, first, now)
+        return
     # Marks have only those that come from another queue, or are on their way to one.
     is_travelling = operation.transfers is not None or database.main(queue) != queue
     has_fields = is_travelling or any(map(_has_fields, messages))

@@ -28,6 +28,19 @@ from bendybus.model.operations import (
     SetSessionState,
     Unlock,
 )
+from bendybus.model.staging import (
+    AbandonStages,
+    CompleteStage,
+    Conclude,
+    Decide,
+    DropChunk,
+    DropStage,
+    ExpireStages,
+    ForgetStage,
+    ForgetWriters,
+    KeepChunk,
+    OpenStage,
+)
 from bendybus.store.sqlite import (
     appending,
     publishing,
@@ -38,6 +51,7 @@ from bendybus.store.sqlite import (
     seen,
     sessions,
     settling,
+    staging,
     transfers,
 )
 from bendybus.store.sqlite.database import Database
@@ -67,6 +81,17 @@ _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]
     SetSessionState: sessions.set_state,
     ReleaseSession: sessions.release,
     EndLapsedSessions: sessions.end_lapsed,
+    OpenStage: staging.open_stage,
+    KeepChunk: staging.keep_chunk,
+    CompleteStage: staging.complete_stage,
+    Decide: staging.decide,
+    Conclude: staging.conclude,
+    AbandonStages: staging.abandon_stages,
+    ExpireStages: staging.expire_stages,
+    DropChunk: staging.drop_chunk,
+    DropStage: staging.drop_stage,
+    ForgetStage: staging.forget_stage,
+    ForgetWriters: staging.forget_writers,
 }
 
 # What may be forgotten in a crash: locks, which then end by themselves; that one has ended, which

@@ -18,6 +18,7 @@ from bendybus.store.entity_text import (
     rules_to_text,
 )
 from bendybus.store.port import REMOVED, EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
+from bendybus.store.sqlite import staging
 from bendybus.store.sqlite.database import Database, rows_of_queue
 from bendybus.store.sqlite.runs import unfold_oldest
 from bendybus.store.sqlite.seen import forget
@@ -139,7 +140,7 @@ def numbers_given(database: Database) -> NumbersGiven:
 
 
 def remove_entity(database: Database, number: EntityNumber, count_max: int) -> bool:
-    """Delete so many of its messages, sessions and remembered ids; say whether it is gone."""
+    """Delete so many of its messages, sessions, stages, known ids; say whether it is gone."""
     found = database.row("queues_of_entity", (number,))
     assert found is not None, "an aggregate always has one row"
     queues: list[int] = json.loads(found[0])
@@ -165,6 +166,8 @@ def _remove_some(database: Database, queue: int, count_max: int) -> bool:
     if has_sessions[0]:
         database.run("remove_deliveries", (queue, count_max))
         database.run("remove_sessions", (queue, count_max))
+        return True
+    if staging.remove_some(database, queue):
         return True
     oldest = ForgetSeen(QueueNumber(queue), Instant(2**62))
     return forget(database, oldest, Instant(0)) > 0

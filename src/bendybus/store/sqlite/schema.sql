@@ -1,4 +1,4 @@
--- One messaging store. Version 4.
+-- One messaging store. Version 5.
 --
 -- The id of a message is its queue's number and its counter in one integer,
 --     number << 44 | counter
@@ -154,6 +154,45 @@ CREATE TABLE transfer (
     PRIMARY KEY (source, sequence)
 ) WITHOUT ROWID;
 
+-- Messages that a writer has brought and not published yet, many in a row: a chunk, in the store
+-- that they are for. Where one content ends and the next begins, say `sizes`.
+CREATE TABLE staged (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue    INTEGER NOT NULL,
+    stage    INTEGER NOT NULL,
+    ordinal  INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    size     INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    fields   TEXT NOT NULL,
+    sizes    BLOB NOT NULL,
+    contents BLOB NOT NULL
+);
+
+-- Stages, at the home of their writer: here before the first of their chunks, and gone after the
+-- last. The states are those of model/staging.py.
+CREATE TABLE stage (
+    number    INTEGER PRIMARY KEY,
+    queue     INTEGER NOT NULL,
+    writer    TEXT NOT NULL,
+    batch     INTEGER NOT NULL,
+    opened_at INTEGER NOT NULL,
+    state     INTEGER NOT NULL,
+    -- How many it has, and the fragments of its chunks, once it is complete.
+    messages  INTEGER,
+    fragments TEXT
+);
+
+-- Writers, at their home: which of their batches was published last, and which is being published.
+CREATE TABLE writer (
+    queue     INTEGER NOT NULL,
+    name      TEXT NOT NULL,
+    published INTEGER NOT NULL,
+    batch     INTEGER,
+    used_at   INTEGER NOT NULL,
+    PRIMARY KEY (queue, name)
+) WITHOUT ROWID;
+
 CREATE INDEX message_free ON message (queue)
     WHERE state = 0 AND locked_until IS NULL AND by_session IS NULL;
 CREATE INDEX message_locked ON message (locked_until) WHERE locked_until IS NOT NULL;
@@ -175,3 +214,10 @@ CREATE UNIQUE INDEX session_held ON session (nonce) WHERE nonce IS NOT NULL;
 CREATE INDEX session_changed ON session (queue, state_set_at) WHERE state_set_at IS NOT NULL;
 CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND is_damaged = 0;
 CREATE INDEX seen_age ON seen (queue, seen_at);
+CREATE INDEX staged_order ON staged (queue, stage, ordinal);
+CREATE INDEX staged_size ON staged (queue, size);
+CREATE INDEX stage_of_writer ON stage (queue, writer, batch);
+CREATE INDEX stage_age ON stage (opened_at) WHERE state < 2;
+CREATE INDEX stage_stale ON stage (state) WHERE state = 3;
+CREATE INDEX writer_deciding ON writer (queue) WHERE batch IS NOT NULL;
+CREATE INDEX writer_age ON writer (used_at) WHERE batch IS NULL;

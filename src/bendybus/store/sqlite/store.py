@@ -10,6 +10,7 @@ from bendybus.model.errors import MessageLockLost
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
+from bendybus.model.staging import Chunk, Unfinished
 from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.store.figures import StoreFigures
 from bendybus.store.port import (
@@ -27,7 +28,16 @@ from bendybus.store.port import (
     SessionRefusal,
     Tally,
 )
-from bendybus.store.sqlite import access, applying, catalog, counting, reading, sessions, transfers
+from bendybus.store.sqlite import (
+    access,
+    applying,
+    catalog,
+    counting,
+    reading,
+    sessions,
+    staging,
+    transfers,
+)
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
 
@@ -203,6 +213,20 @@ class SqliteStore:
     def locked(self) -> "asyncio.Future[dict[QueueNumber, int]]":
         """Count locked messages by queue."""
         return self._lane.submit(counting.locked, is_synced=False)
+
+    def next_chunk(
+        self, queue: QueueNumber, stages: Sequence[int]
+    ) -> "asyncio.Future[Chunk | None]":
+        """Return the first chunk of some stages."""
+        return self._lane.submit(lambda db: staging.next_chunk(db, queue, stages), is_synced=False)
+
+    def unfinished(self) -> "asyncio.Future[list[Unfinished]]":
+        """Return the decisions that are not carried out."""
+        return self._lane.submit(staging.unfinished, is_synced=False)
+
+    def stale_stages(self, *, count_max: int) -> "asyncio.Future[list[tuple[int, QueueNumber]]]":
+        """Return stages that can be forgotten, and their homes."""
+        return self._lane.submit(lambda db: staging.stale_stages(db, count_max), is_synced=False)
 
     def entities(self) -> "asyncio.Future[list[EntityRecord]]":
         """Return every entity known here."""

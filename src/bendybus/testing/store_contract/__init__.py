@@ -25,6 +25,7 @@ from bendybus.testing.store_contract.requeueing import RequeueingContract
 from bendybus.testing.store_contract.reserving import ReservingContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.sessions import SessionsContract
+from bendybus.testing.store_contract.staging import StagingContract
 from bendybus.testing.store_contract.subject import StoreMaker
 from bendybus.testing.store_contract.switching import SwitchingContract
 from bendybus.testing.store_contract.transferring import TransferringContract
@@ -56,6 +57,7 @@ class StoreContract(
     ReservingContract,
     SchedulingContract,
     SessionsContract,
+    StagingContract,
     SwitchingContract,
     TransferringContract,
 ):

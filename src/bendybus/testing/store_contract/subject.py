@@ -56,6 +56,10 @@ class StoreMaker(Protocol):
         """Change one character of a message's marks behind the store's back."""
         ...
 
+    def spoil_chunk(self, chunk: int) -> None:
+        """Change one byte of a chunk of staged messages behind the store's back."""
+        ...
+
 
 def promise(number: int) -> Callable[[Test], Test]:
     """Say which promise of `MessageStore` a test checks."""

@@ -19,6 +19,26 @@ INSERT INTO body (id, content) SELECT ?1 + rowid - 1, value FROM carray(?2);
 INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size)
 SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value) FROM carray(?4);
 
+-- name: append_packed_bodies
+INSERT INTO body (id, content)
+SELECT ?1 + rowid - 1,
+       CAST(substr(?3, (value >> 32) + 1, value & 0xFFFFFFFF) || substr(?4, 4 * rowid - 3, 4)
+            AS BLOB)
+  FROM carray(?2);
+
+-- name: append_packed
+INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size, expires_at,
+                     by_session)
+SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, (value & 0xFFFFFFFF) + 4, ?4, ?5
+  FROM carray(?6);
+
+-- name: append_packed_keyed
+INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size, expires_at,
+                     by_session, session_id, partition_key)
+SELECT ?1 + c.rowid - 1, ?2, 0, 0, ?3, b.id, octet_length(b.content), ?4, ?5,
+       iif(?7, c.value, NULL), iif(?8, c.value, NULL)
+  FROM carray(?6) c CROSS JOIN body b ON b.id = ?1 + c.rowid - 1;
+
 -- name: append_messages_with_fields
 INSERT INTO message
        (id, queue, state, delivery_count, enqueued_at, body, size,
