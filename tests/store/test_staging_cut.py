@@ -35,8 +35,8 @@ from tests.store import power_cut
 from tests.store.life import FILE, Life
 
 WRITER = WriterKey(MAIN, "writer")
-BATCHES = 5
-CHUNKS = 3
+BATCHES = 2
+CHUNKS = 2
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class Writing:
 
 def _make(database: Database, *operations: Operation) -> list[object]:
     """Make operations and commit them."""
-    database.begin(is_synced=True)
+    database.begin(is_synced=False)
     answers: list[object] = list(applying.make_all(database, operations, NOON))
     database.execute("COMMIT")
     return answers

@@ -140,9 +140,9 @@ def _faults(rows: Rows, contents: pa.Array, target: Target) -> Iterator[Fault]:
             for row in _where(is_wrong(column)):
                 yield Fault(row, f"its {name} {why}, not {shown_short(column[row].as_py())}")
     sizes = lengths(contents)
-    for row in np.flatnonzero(sizes > target.message_bytes_max):
-        why = f"it has {sizes[row]} bytes; a message may have {target.message_bytes_max}"
-        yield Fault(int(row), why)
+    for large in np.flatnonzero(sizes > target.message_bytes_max):
+        why = f"it has {sizes[large]} bytes; a message may have {target.message_bytes_max}"
+        yield Fault(int(large), why)
 
 
 def _faults_of_keys(rows: Rows, target: Target) -> Iterator[Fault]:

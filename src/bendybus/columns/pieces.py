@@ -110,13 +110,14 @@ def by_size(sizes: Sizes, head: Callable[[int], bytes]) -> bytes | pa.Array:
         found = np.flatnonzero(np.bincount(sizes, minlength=1))
         places = np.zeros(largest + 1, np.int32)
         places[found] = np.arange(len(found), dtype=np.int32)
-        indexes = places[sizes]
+        indexes = pa.array(places[sizes])
     else:
-        found, indexes = np.unique(sizes, return_inverse=True)
+        found, inverse = np.unique(sizes, return_inverse=True)
+        indexes = pa.array(inverse)
     heads = [head(int(size)) for size in found]
     if len(set(heads)) == 1:
         return heads[0]
-    return pa.array(heads, pa.binary()).take(pa.array(indexes))
+    return pa.array(heads, pa.binary()).take(indexes)
 
 
 def variable_head(narrow: int, wide: int) -> Callable[[int], bytes]:

@@ -111,13 +111,14 @@ class PackedMessages(Sequence[Message]):
         """Return messages whose contents are between two bytes."""
         if stop - start == len(self):
             return self
+        columns: dict[str, Any] = {
+            name: column if column is None or isinstance(column, int) else column[start:stop]
+            for name, column in self.columns()
+        }
         return PackedMessages(
             self.contents[first:end],
             self.sizes[start:stop],
-            **{
-                name: column if column is None or isinstance(column, int) else column[start:stop]
-                for name, column in self.columns()
-            },
+            **columns,
             expires_at=self.expires_at,
         )
 
@@ -131,6 +132,10 @@ _COLUMNS: Final = tuple(
     for field in fields(PackedMessages)
     if field.name not in ("contents", "sizes", "expires_at")
 )
+
+
+# What a message has that has no such field, if that is not None.
+_NOTHING: Final = {"message_ids": ""}
 
 
 def joined(parts: Sequence[PackedMessages]) -> PackedMessages:
@@ -154,7 +159,10 @@ def _joined_column(name: str, parts: Sequence[PackedMessages]) -> Any:  # noqa: 
         return first
     column: list[object] = []
     for part, each in zip(parts, columns, strict=True):
-        column += [each] * len(part) if each is None or isinstance(each, int) else each
+        if each is None:
+            column += [_NOTHING.get(name)] * len(part)
+        else:
+            column += [each] * len(part) if isinstance(each, int) else each
     return column
 
 

@@ -90,13 +90,11 @@ async def held(queue: ServedQueue, sub_queue: SubQueue = SubQueue.MAIN) -> list[
 
 async def rows_left(broker: LocalBroker) -> list[int]:
     """Count chunks and stages in all stores."""
-    chunks = stages = 0
+    counts = [0, 0]
     for store in broker.stores:
         database = store._lane._database
         assert database is not None
-        [(more_chunks, more_stages)] = database.connection.execute(
-            "SELECT (SELECT count(*) FROM staged), (SELECT count(*) FROM stage)"
-        ).fetchall()
-        chunks += more_chunks
-        stages += more_stages
-    return [chunks, stages]
+        for at, table in enumerate(("staged", "stage")):
+            statement = f"SELECT count(*) FROM {table}"  # noqa: S608 - our own names
+            counts[at] += int(str(database.connection.execute(statement).fetchall()[0][0]))
+    return counts

@@ -284,7 +284,7 @@ async def test_a_full_fragment_says_so_and_the_rest_comes_when_there_is_room(
 ) -> None:
     monkeypatch.setattr(staging, "CHUNK_MESSAGES_MAX", 5)
     receipt = await bring(broker, queue, rows(100, keys=4))
-    queue.fragment_bytes_max = 200
+    queue.fragment_bytes_max = 100
     with pytest.raises(QuotaExceeded, match=r"has been reached in fragment .* ask again"):
         await publish(broker, queue, [receipt.stage])
     assert 0 < len(await held(queue)) < 100

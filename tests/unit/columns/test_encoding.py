@@ -259,7 +259,7 @@ def test_a_row_is_named_by_its_values() -> None:
 
 def test_rows_without_a_session_are_refused_where_sessions_are_required() -> None:
     target = TARGET._replace(requires_session=True)
-    rows = [{"session_id": "a", "body": b"1"}, {"body": b"2"}]
+    rows: list[dict[str, Any]] = [{"session_id": "a", "body": b"1"}, {"body": b"2"}]
     with pytest.raises(ArgumentInvalid, match="'orders' requires sessions, and it has no session_"):
         encode_rows(batch_of(rows), target)
     encoded = encode_rows(batch_of(rows), target, rejects=True)

@@ -22,8 +22,8 @@ SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value) FROM carray(?
 -- name: append_packed_bodies
 INSERT INTO body (id, content)
 SELECT ?1 + rowid - 1,
-       CAST(substr(?3, (value >> 32) + 1, value & 0xFFFFFFFF) || substr(?4, 4 * rowid - 3, 4)
-            AS BLOB)
+       CAST(ifnull(substr(?3, (value >> 32) + 1, value & 0xFFFFFFFF), '')
+            || substr(?4, 4 * rowid - 3, 4) AS BLOB)
   FROM carray(?2);
 
 -- name: append_packed
