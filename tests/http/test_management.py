@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from bendybus.atom.xml_reading import parse
 from bendybus.broker.delete import delete
 from bendybus.broker.tallying import Tallies
 from bendybus.model.access import AccessRule, Right
-from bendybus.model.entity import EntityStatus
+from bendybus.model.entity import EntityStatus, Subscription
 from bendybus.model.ids import QueueNumber
 from bendybus.model.rule import CorrelationFilter, FalseFilter, SqlAction, SqlFilter, TrueFilter
 from tests.http.managing import IF_ANY, Administrator, managing, raw_body, subcode, text_of
@@ -91,6 +91,32 @@ async def test_a_topic_its_subscriptions_and_their_rules_are_managed(
     assert (await administrator.call("DELETE", "/t/subscriptions/s")).status_code == 200
     assert not (await administrator.feed("/t/subscriptions")).entries
     assert (await administrator.call("DELETE", "/t")).status_code == 200
+
+
+async def test_a_rule_keeps_the_time_at_which_it_was_added(administrator: Administrator) -> None:
+    await administrator.create("/t", Kind.TOPIC)
+    await administrator.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
+    path = "/t/subscriptions/s/rules/r"
+    body = raw_body(Kind.RULE, '<Filter i:type="TrueFilter" />')
+    administrator.clock.advance(60)
+    assert (await administrator.call("PUT", path, body)).status_code == 201
+    administrator.clock.advance(60)
+    assert (await administrator.call("PUT", path, body, IF_ANY)).status_code == 200
+
+    first, added = [
+        datetime.fromisoformat(text_of(each.description, "CreatedAt") or "")
+        for each in (await administrator.feed("/t/subscriptions/s/rules")).entries
+    ]
+    assert (added - first).total_seconds() == 60
+    [record] = [
+        each
+        for each in await administrator.broker.stores[0].entities()
+        if isinstance(each.entity, Subscription)
+    ]
+    assert [rule.created_at for rule in record.entity.rules] == [
+        None,
+        round(added.timestamp() * 1000),
+    ]
 
 
 async def test_a_subscription_begins_with_the_rule_that_its_creator_wants(

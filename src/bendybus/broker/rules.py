@@ -31,7 +31,8 @@ async def add_rule(
         if any(name_key(each.name) == name_key(rule.name) for each in rules):
             resource = _resource(catalog, subscription, rule.name)
             raise EntityExists(f"The messaging entity '{resource}' already exists.")
-        await _set_rules(catalog, subscription, (*rules, rule), now)
+        added = replace(rule, created_at=now)
+        await _set_rules(catalog, subscription, (*rules, added), now)
 
     await catalog.records.in_turn(add)
 
@@ -45,7 +46,7 @@ async def update_rule(
     async def change() -> None:
         rules = _rules(catalog, subscription)
         before = find_rule(catalog, subscription, rule.name)
-        after = replace(rule, name=before.name)
+        after = replace(rule, name=before.name, created_at=before.created_at)
         changed = tuple(after if each is before else each for each in rules)
         await _set_rules(catalog, subscription, changed, now)
 

@@ -62,15 +62,12 @@ class Answers:
     def rule(self, rule: Rule, record: EntityRecord, *, status: int = 200) -> Response:
         """Answer with one rule of a subscription."""
         envelope = self._envelope(self._path.spelling, rule.name, record)
-        entry = write_entry(envelope, Kind.RULE, write_rule(rule, _time(record.created_at)))
+        entry = write_entry(envelope, Kind.RULE, _rule(rule, record))
         return _response(entry, ENTRY_TYPE, status, etag=etag_of(record))
 
     def rules(self, rules: Sequence[Rule], record: EntityRecord, page: Page) -> Response:
         """Answer with a page of rules."""
-        created_at = _time(record.created_at)
-        entries = [
-            (self._listed(rule.name, record), write_rule(rule, created_at)) for rule in rules
-        ]
+        entries = [(self._listed(rule.name, record), _rule(rule, record)) for rule in rules]
         return self._feed(entries, Kind.RULE, page)
 
     def namespace(self, info: NamespaceDescription) -> Response:
@@ -169,6 +166,10 @@ def etag_of(record: EntityRecord) -> str:
 def moment(at: Instant) -> datetime:
     """Return an instant as a time of the calendar."""
     return datetime.fromtimestamp(at / 1000, UTC)
+
+
+def _rule(rule: Rule, record: EntityRecord) -> str:
+    return write_rule(rule, _time(rule.created_at or record.created_at))
 
 
 def _time(at: Instant | None) -> datetime | None:

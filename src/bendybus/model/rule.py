@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.ids import Instant
 from bendybus.model.limits import SQL_TEXT_LENGTH_MAX, check_rule_name, check_text_length
 from bendybus.model.message_view import fold_name
 from bendybus.model.sql_values import kind_of
@@ -89,6 +90,8 @@ class Rule:
     name: str = DEFAULT_RULE_NAME
     filter: Filter = field(default_factory=TrueFilter)
     action: SqlAction | None = None
+    # When it was added; None of the first rules of a subscription, which are as old as it is.
+    created_at: Instant | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         check_rule_name(self.name)

@@ -122,6 +122,7 @@ def _plain_rule(rule: Rule) -> dict[str, Any]:
         "filter": _FILTER_NAMES[type(rule.filter)],
         **_plain_fields(rule.filter),
         "action": None if rule.action is None else _plain_fields(rule.action),
+        **({} if rule.created_at is None else {"created_at": rule.created_at}),
     }
 
 
@@ -139,10 +140,13 @@ def _plain_fields(described: Filter | SqlAction) -> dict[str, Any]:
 
 def _rule(fields: dict[str, Any]) -> Rule:
     name, kind, action = fields.pop("name"), fields.pop("filter"), fields.pop("action")
+    # What was written before this was kept has none.
+    created_at = fields.pop("created_at", None)
     return Rule(
         name,
         _FILTERS[kind](**_with_values(fields)),
         None if action is None else SqlAction(**_with_values(action)),
+        created_at,
     )
 
 
