@@ -108,15 +108,12 @@ async def test_a_rule_keeps_the_time_at_which_it_was_added(administrator: Admini
         for each in (await administrator.feed("/t/subscriptions/s/rules")).entries
     ]
     assert (added - first).total_seconds() == 60
-    [record] = [
-        each
+    [kept] = [
+        each.entity
         for each in await administrator.broker.stores[0].entities()
         if isinstance(each.entity, Subscription)
     ]
-    assert [rule.created_at for rule in record.entity.rules] == [
-        None,
-        round(added.timestamp() * 1000),
-    ]
+    assert [rule.created_at for rule in kept.rules] == [None, round(added.timestamp() * 1000)]
 
 
 async def test_a_subscription_begins_with_the_rule_that_its_creator_wants(
