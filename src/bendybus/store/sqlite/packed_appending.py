@@ -4,8 +4,9 @@ Contents go into their rows out of the bytes in which they came, in one step: a 
 where it begins and how long it is.
 """
 
+import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import accumulate
 from zlib import crc32
 
@@ -16,8 +17,8 @@ from bendybus.model.packed_messages import PackedMessages
 from bendybus.store.checksum import seed_with_fields
 from bendybus.store.sqlite.database import Database
 
-# A place is where a content begins, and, in the lower bits, its size.
-_SIZE_BITS = 32
+# The halves of a place, which is where a content begins and, in the lower bits, its size.
+_SIZE, _START = (0, 1) if sys.byteorder == "little" else (1, 0)
 
 
 def insert_packed(
@@ -25,22 +26,9 @@ def insert_packed(
 ) -> None:
     """Write rows of messages, at least one, from the first on."""
     ends = list(accumulate(messages.sizes, initial=0))
-    places = apsw.carray(
-        array(
-            "q",
-            [start << _SIZE_BITS | size for start, size in zip(ends, messages.sizes, strict=False)],
-        )
-    )
-    whole = memoryview(messages.contents)
-    seeds = _seeds(messages, first, now)
-    checksums = array(
-        "I",
-        [
-            crc32(whole[start:end], seed)
-            for start, end, seed in zip(ends, ends[1:], seeds, strict=False)
-        ],
-    )
-    database.run("append_packed_bodies", (first, places, messages.contents, checksums.tobytes()))
+    places = apsw.carray(_places(messages, ends))
+    checksums = array("I", _checksums(messages, ends, first, now)).tobytes()
+    database.run("append_packed_bodies", (first, places, messages.contents, checksums))
     row = (first, queue, now, messages.expires_at, database.by_session(queue))
     keys = messages.session_ids or messages.partition_keys
     if keys is None:
@@ -50,12 +38,33 @@ def insert_packed(
     database.run("append_packed_keyed", (*row, apsw.carray(tuple(keys)), has_session, has_key))
 
 
-def _seeds(messages: PackedMessages, first: int, now: Instant) -> Iterator[int]:
-    """Yield the seed of each checksum, as `appending` makes it."""
+def _places(messages: PackedMessages, ends: Sequence[int]) -> "array[int]":
+    """Return of each content where it is, in one number."""
+    halves = array("I", bytes(8 * len(messages)))
+    halves[_SIZE::2] = messages.sizes
+    halves[_START::2] = array("I", ends[:-1])
+    places = array("q")
+    places.frombytes(halves.tobytes())
+    return places
+
+
+def _checksums(
+    messages: PackedMessages, ends: Sequence[int], first: int, now: Instant
+) -> list[int]:
+    """Return the checksum of each content, from the seed that `appending` would make."""
+    whole = memoryview(messages.contents)
     rows = range(first, first + len(messages))
-    seeds = ((both := row ^ now) ^ both >> 32 for row in rows)
-    if messages.session_ids is None and messages.partition_keys is None:
-        return seeds
+    sessions, keys = messages.session_ids, messages.partition_keys
+    if sessions is None and keys is None:
+        # By hand, because calls would double what this costs.
+        return [
+            crc32(whole[start:end], (both := row ^ now) ^ both >> 32)
+            for start, end, row in zip(ends, ends[1:], rows, strict=False)
+        ]
     nothing = (None,) * len(messages)
-    sessions, keys = messages.session_ids or nothing, messages.partition_keys or nothing
-    return map(seed_with_fields, seeds, sessions, keys)
+    seeds = [(both := row ^ now) ^ both >> 32 for row in rows]
+    seeds = list(map(seed_with_fields, seeds, sessions or nothing, keys or nothing))
+    return [
+        crc32(whole[start:end], seed)
+        for start, end, seed in zip(ends, ends[1:], seeds, strict=False)
+    ]
