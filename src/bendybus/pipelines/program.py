@@ -61,7 +61,7 @@ class Program:
         if self.is_shipped:
             module = import_module(f"bendybus.pipelines.{self.name}")
         else:
-            module = _import_file(self.name, self.path)
+            module = import_file(self.name, self.path)
         options = getattr(module, "Options", None)
         run = getattr(module, "run", None)
         if not (isinstance(options, type) and issubclass(options, BusOptions) and callable(run)):
@@ -93,7 +93,7 @@ def find_program(name: str) -> Program:
     raise PipelineFailed(f"there is no pipeline '{name}': {hint}")
 
 
-def _import_file(name: str, path: Path) -> ModuleType:
+def import_file(name: str, path: Path) -> ModuleType:
     """Import a file that is on no path, so that its functions also reach Spark's workers."""
     from pyspark import cloudpickle
 

@@ -23,6 +23,8 @@ from bendybus.pipelines.failure import PipelineFailed, reason_of
 from bendybus.pipelines.reading import Reading
 
 _WAIT_SECONDS: Final = 0.5
+# Spark tells its listeners of a batch some time after it is done.
+_TOLD_SECONDS_MAX: Final = 10.0
 
 
 class Progress:
@@ -57,7 +59,7 @@ class Progress:
 
         However this is left, the stream is stopped.
         """
-        listener = _Listener(self._tell_of_batch)
+        listener = _Listener(str(query.runId), self._tell_of_batch)
         self._spark.streams.addListener(listener)
         try:
             while not query.awaitTermination(_WAIT_SECONDS):
@@ -66,6 +68,7 @@ class Progress:
             raise PipelineFailed(reason_of(error)) from error
         finally:
             query.stop()
+            listener.is_over.wait(_TOLD_SECONDS_MAX)
             self._spark.streams.removeListener(listener)
 
     def _tell_of_batch(self, batch: StreamingQueryProgress) -> None:
@@ -112,20 +115,25 @@ def _object(text: str | None) -> Mapping[str, Any] | None:
 
 
 class _Listener(StreamingQueryListener):
-    """Hears of every batch that a stream has done."""
+    """Hears of every batch that one run of a stream has done."""
 
-    def __init__(self, tell: Callable[[StreamingQueryProgress], None]) -> None:
+    def __init__(self, run: str, tell: Callable[[StreamingQueryProgress], None]) -> None:
+        self._run = run
         self._tell = tell
+        self.is_over = threading.Event()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Say nothing: it has done nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """Hand on what a batch did."""
-        self._tell(event.progress)
+        if str(event.progress.runId) == self._run:
+            self._tell(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """Say nothing: nothing new."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Say nothing: whoever follows it knows."""
+        """Note that nothing more is to be heard."""
+        if str(event.runId) == self._run:
+            self.is_over.set()

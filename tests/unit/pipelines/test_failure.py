@@ -2,7 +2,7 @@
 
 import pytest
 
-from bendybus.pipelines.failure import reason_of
+from bendybus.pipelines.failure import PipelineFailed, may_pass, reason_of
 
 IN_A_SOURCE = """\
 [STREAM_FAILED] Query [id = 5f1c, runId = 9d6e] terminated with exception: \
@@ -52,3 +52,25 @@ IN_SPARK = """\
 )
 def test_the_reason_is_what_was_said_last_by_whoever_refused(text: str, reason: str) -> None:
     assert reason_of(RuntimeError(text)) == reason
+
+
+def raised(kind: str) -> str:
+    return f"Traceback (most recent call last):\n  File 'x'\n{kind}: what was said\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_passing"),
+    [
+        (raised("bendybus.client.errors.ConnectionLost"), True),
+        (raised("bendybus.client.errors.ServerBusy"), True),
+        (raised("bendybus.client.errors.Unauthorized"), False),
+        (raised("ValueError"), False),
+        ("Python worker exited unexpectedly (crashed)", True),
+        ("[PATH_NOT_FOUND] Path does not exist", False),
+    ],
+)
+def test_only_what_passes_by_itself_is_worth_another_try(text: str, is_passing: bool) -> None:
+    assert may_pass(RuntimeError(text)) is is_passing
+    failed = PipelineFailed("one line")
+    failed.__cause__ = RuntimeError(text)
+    assert may_pass(failed) is is_passing
