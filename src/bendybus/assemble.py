@@ -35,6 +35,7 @@ from bendybus.http.host_desks import HostDesks
 from bendybus.http.issuers import trusting
 from bendybus.http.management import management_routes
 from bendybus.http.metrics import DoorFigures, Metrics, metrics_routes
+from bendybus.http.readers import reader_routes
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
@@ -254,6 +255,7 @@ def _desk(
         routes=[
             *figures,
             *access_rule_routes(catalog, authorization, clock),
+            *reader_routes(catalog, authorization, clock),
             *management_routes(catalog, authorization, clock, is_elsewhere),
         ],
     )

@@ -105,7 +105,7 @@ class QueueModel:
         free = {each.content for each in self.held_in(place) if each.is_free(now)}
         locked = [each for each in shown if each.nonce is not None and each.content in free]
         fresh = [each for each in returned if each.content in free]
-        self._check_oldest(place, {each.content for each in (*locked, *fresh)}, now)
+        self.check_oldest(place, {each.content for each in (*locked, *fresh)}, now)
         _check_order(fresh)
         for message in (*fresh, *locked):
             expected = self.messages[message.content]
@@ -119,7 +119,8 @@ class QueueModel:
         handed_out = {each.content for each in returned}
         return [each for each in locked if each.content not in handed_out]
 
-    def _check_oldest(self, place: SubQueue, taken: set[bytes], now: int) -> None:
+    def check_oldest(self, place: SubQueue, taken: set[bytes], now: int) -> None:
+        """Check that of each fragment the oldest free messages were taken."""
         for fragment in {self.messages[content].fragment for content in taken}:
             assert fragment is not None, "every message has been seen before"
             free = [each.content for each in self.free_in(place, fragment, now)]

@@ -13,6 +13,7 @@ from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.metrics import Metrics, metrics_routes
+from bendybus.http.readers import reader_routes
 from bendybus.http.stores import StoreDrills
 from bendybus.model.store_status import StoreStatus
 from bendybus.testing.clock import ManualClock
@@ -41,6 +42,7 @@ def app_with(
         routes=[
             *metrics_routes(Metrics(no_entities().holdings, ManualClock()), Authorization(checks)),
             *access_rule_routes(no_entities(), Authorization(checks), ManualClock()),
+            *reader_routes(no_entities(), Authorization(checks), ManualClock()),
         ],
     )
 

@@ -18,6 +18,7 @@ from bendybus.store.sqlite.database import (
 )
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.store_contract.deferring import had_back
+from bendybus.testing.store_contract.reserving import open_reader, read, reserve
 from bendybus.testing.store_contract.scheduling import later, schedule
 from bendybus.testing.store_contract.sessions import (
     LEDGERS,
@@ -41,7 +42,6 @@ from bendybus.testing.store_contract.subject import (
     send,
 )
 
-VERSION_2 = Path(__file__).with_name("schema_2.sql").read_text(encoding="utf-8")
 KEPT_IN_2 = {
     "entity": "number, name, kind, topic, version, properties, declared_rules, places, is_removed",
     "queue": "number, entity, fragment, sub_queue, next_counter, message_count, message_bytes",
@@ -63,22 +63,23 @@ async def fill(path: Path) -> None:
     await store.close()
 
 
-def as_version_2(path: Path) -> None:
+def as_version(version: int, path: Path) -> None:
     """Write what the file holds as the earlier release would have."""
+    schema = Path(__file__).with_name(f"schema_{version}.sql").read_text(encoding="utf-8")
     old = path.with_suffix(".old")
     path.rename(old)
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(VERSION_2)
+        connection.execute(schema)
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        connection.execute("PRAGMA user_version=2")
+        connection.execute(f"PRAGMA user_version={version}")
         connection.execute("ATTACH ?1 AS new", (str(old),))
         tables = connection.execute(
             "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name <> 'sqlite_sequence'"
         ).fetchall()
         with connection:
             for (table,) in tables:
-                columns = KEPT_IN_2.get(str(table), "*")
+                columns = KEPT_IN_2.get(str(table), "*") if version == 2 else "*"
                 connection.execute(
                     f"INSERT INTO main.{table} SELECT {columns} FROM new.{table}"  # noqa: S608 - our own names
                 )
@@ -87,11 +88,11 @@ def as_version_2(path: Path) -> None:
     old.unlink()
 
 
-@pytest.fixture
-async def path(tmp_path: Path) -> Path:
+@pytest.fixture(params=[2, 4], ids=["version 2", "version 4"])
+async def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
     await fill(path)
-    as_version_2(path)
+    as_version(request.param, path)
     return path
 
 
@@ -120,7 +121,7 @@ async def test_messages_of_an_earlier_file_are_received_by_session(tmp_path: Pat
     await store.put_entities([LEDGERS])
     await post(store, "a", b"1", b"2")
     await store.close()
-    as_version_2(store.path)
+    as_version(2, store.path)
 
     store = SqliteStore(0, store.path)
     await store.start()
@@ -129,6 +130,15 @@ async def test_messages_of_an_earlier_file_are_received_by_session(tmp_path: Pat
     held = await take(store, "a", nonce=2)
     assert contents(held) == [b"1", b"2"]
     assert await store.apply([Remove(SESSIONS, locks(held))], now=NOON) == [[]]
+    await store.close()
+
+
+async def test_messages_of_an_earlier_file_are_reserved(path: Path) -> None:
+    store = SqliteStore(0, path)
+    await store.start()
+    await open_reader(store)
+    await reserve(store)
+    assert contents(await read(store)) == [b"free"]
     await store.close()
 
 
@@ -145,7 +155,7 @@ async def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "bendybus.store.sqlite.upgrading._FILLED", {3: "SELECT no_such_function_as_this()"}
+        "bendybus.store.sqlite.upgrading._FILLED", {5: "SELECT no_such_function_as_this()"}
     )
     with pytest.raises(apsw.SQLError):
         open_database(path, Pacing())

@@ -1,7 +1,7 @@
 """A queue as the broker serves it: its fragments, where they are, whether they hold anything."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from bendybus.broker.departures import Departures
@@ -9,7 +9,7 @@ from bendybus.broker.held_sessions import HeldSessions
 from bendybus.broker.receives import Receives
 from bendybus.broker.waiting import Waiting
 from bendybus.model.entity import QueueProperties
-from bendybus.model.errors import EntityNotFound, StoreUnavailable
+from bendybus.model.errors import ArgumentOutOfRange, EntityNotFound, StoreUnavailable
 from bendybus.model.ids import (
     EntityNumber,
     FragmentIndex,
@@ -136,6 +136,16 @@ class ServedSubQueue:
         fragment = fragment_of(sequence)
         return self.sources[fragment] if fragment < len(self.sources) else None
 
+    def sources_at(self, fragments: Collection[int]) -> list[Source]:
+        """Return the sources of fragments. Raises `ArgumentOutOfRange` if it has no such."""
+        count = len(self.sources)
+        for fragment in fragments:
+            if not 0 <= fragment < count:
+                raise ArgumentOutOfRange(
+                    f"'{self.queue.name}' has no fragment {fragment}; it has {count}, from 0 on."
+                )
+        return [self.sources[fragment] for fragment in fragments]
+
     def source_of_session(self, session_id: str) -> Source:
         """Return where a session is (R2.1)."""
         return self.sources[fragment_for(session_id, len(self.sources))]
@@ -149,6 +159,18 @@ class ServedSubQueue:
             source = self.sources[(start + step) % count]
             if source.may_have_messages:
                 yield source
+
+    def reachable(self, *, skips_offline: bool) -> tuple[list[Source], list[int]]:
+        """Return the sources whose store is there, and the fragments of the others.
+
+        Raises `StoreUnavailable` for one of those, unless they are to be skipped; and always if
+        no store is there.
+        """
+        online = [source for source in self.sources if source.store.is_online]
+        away = [source for source in self.sources if not source.store.is_online]
+        if away and not (skips_offline and online):
+            raise self.queue.unavailable(away[0])
+        return online, [source.fragment for source in away]
 
     def note_added(self, source: Source, count: int) -> None:
         """Note that messages became free, and wake receivers for them."""
@@ -247,6 +269,10 @@ class ServedQueue:
         self._told[on_change] -= 1
         if not self._told[on_change]:
             del self._told[on_change]
+
+    def note_request(self) -> None:
+        """Note that it was used by a request that has no link."""
+        self._links_ever += 1
 
     def check_there(self) -> None:
         """Refuse what was deleted since it was found. Raises `EntityNotFound`."""

@@ -1,7 +1,7 @@
 """survey: what every fragment holds and has done, and how the stores do, for operators."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import QueueNumber
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.figures import Event, StoreFigures
-from bendybus.store.port import Store, Tally
+from bendybus.store.port import ReaderRecord, Store, Tally
 
 
 class SurveyedFragment(NamedTuple):
@@ -22,6 +22,7 @@ class SurveyedFragment(NamedTuple):
     # None while its store is away: what is there is not known.
     tally: Tally | None
     locked: int
+    readers: Sequence[ReaderRecord]
     # What happened to its messages since the broker started; of dead letters by reason.
     events: Mapping[tuple[Event, str], int]
 
@@ -34,6 +35,7 @@ class SurveyedStore:
     figures: StoreFigures
     tallies: Mapping[QueueNumber, Tally] | None
     locked: Mapping[QueueNumber, int]
+    readers: Sequence[ReaderRecord]
     places: Mapping[QueueNumber, tuple[ServedSubQueue, Source]]
 
     def fragments(self) -> Iterator[SurveyedFragment]:
@@ -41,24 +43,42 @@ class SurveyedStore:
         events: dict[int, dict[tuple[Event, str], int]] = {}
         for (queue, event, reason), count in self.figures.traffic.items():
             events.setdefault(queue, {})[event, reason] = count
+        readers: dict[int, list[ReaderRecord]] = {}
+        for record in self.readers:
+            readers.setdefault(record.queue, []).append(record)
         for number, (sub_queue, source) in self.places.items():
-            tally = None if self.tallies is None else self.tallies.get(number)
             yield SurveyedFragment(
-                sub_queue, source, tally, self.locked.get(number, 0), events.get(number, {})
+                sub_queue,
+                source,
+                None if self.tallies is None else self.tallies.get(number),
+                self.locked.get(number, 0),
+                readers.get(number, ()),
+                events.get(number, {}),
             )
 
 
 async def survey(holdings: Holdings) -> list[SurveyedStore]:
-    """Ask every store that is there, one question each, however many entities there are."""
+    """Ask every store that is there, a question of each kind, however many entities there are."""
     places = [dict(each) for each in holdings.places]
     wanted = {at: list(each) for at, each in enumerate(places)}
-    tallies, locked = await asyncio.gather(
-        holdings.tallying.tallies(wanted), asyncio.gather(*map(_locked, holdings.stores))
+    tallies, locked, readers = await asyncio.gather(
+        holdings.tallying.tallies(wanted),
+        asyncio.gather(*map(_locked, holdings.stores)),
+        asyncio.gather(*map(_readers, holdings.stores)),
     )
     return [
-        SurveyedStore(store.status(), store.figures(), tallies[at], locked[at], places[at])
+        SurveyedStore(
+            store.status(), store.figures(), tallies[at], locked[at], readers[at], places[at]
+        )
         for at, store in enumerate(holdings.stores)
     ]
+
+
+async def _readers(store: Store) -> Sequence[ReaderRecord]:
+    try:
+        return await store.readers()
+    except (StoreUnavailable, StoreFailed):
+        return ()
 
 
 async def _locked(store: Store) -> Mapping[QueueNumber, int]:

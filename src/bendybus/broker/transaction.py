@@ -26,7 +26,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import FragmentIndex, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, Message
-from bendybus.model.operations import Append, Guard, Operation, Remove, Reserve
+from bendybus.model.operations import Append, Guard, Operation, Remove, TakeNumbers
 from bendybus.model.outcome import Complete, Outcome
 from bendybus.model.settlement import operations_for
 from bendybus.model.transaction import Destination, Home, TransactionScope, Via
@@ -83,7 +83,7 @@ class Transaction:
     ) -> "asyncio.Task[list[int]]":
         """Let messages join that are to come later; the task ends with the number of each.
 
-        The numbers are reserved at once, and can be used to cancel after the commit.
+        The numbers are taken at once, and can be used to cancel after the commit.
         """
         with self._dooming():
             if not self._join(queue, messages, None):
@@ -202,12 +202,12 @@ class Transaction:
     async def _number(
         self, queue: ServedQueue, messages: Sequence[Message], clock: Clock
     ) -> list[int]:
-        """Reserve the numbers of scheduled messages."""
+        """Take the numbers of scheduled messages."""
         with self._dooming():
             assert self._scope.home is not None, "the messages have joined"
             source = queue.main.sources[self._scope.home.fragment]
-            reserve: list[Operation] = [Reserve(source.number, len(messages))]
-            [first] = await source.store.apply(reserve, now=clock.now())
+            taking: list[Operation] = [TakeNumbers(source.number, len(messages))]
+            [first] = await source.store.apply(taking, now=clock.now())
             assert isinstance(first, int), "a reservation is answered with a number"
         numbers = range(first, first + len(messages))
         self._scheduled.update(zip(numbers, messages, strict=True))

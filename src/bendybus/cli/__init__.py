@@ -30,6 +30,7 @@ PLACES: Final = {
     "session": "session:session_commands",
     "namespace": "namespace:namespace_commands",
     "store": "store:store_commands",
+    "reader": "reader:reader_commands",
     "status": "status:status",
     "doctor": "doctor:doctor",
     "profile": "profile:profile_commands",

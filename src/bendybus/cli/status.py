@@ -13,6 +13,7 @@ from rich.text import Text
 from bendybus.atom.properties import Kind
 from bendybus.cli.administered import managing
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.reader import readers_of, readers_table
 from bendybus.cli.shown_entity import as_json, print_json
 from bendybus.client.administration import Administration, Described
 from bendybus.client.errors import EntityNotFound, InvalidOperation, NotServed
@@ -27,7 +28,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every 2 seconds.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show the namespace, its stores, and the entities that hold most, dead letters first."""
+    """Show the namespace, its stores, readers, and the entities that hold most."""
     if output is Output.JSON:
         print_json(_gathered(namespace))
         return
@@ -48,6 +49,7 @@ def _gathered(namespace: Administration) -> dict[str, Any]:
         "tier": info.tier,
         "entityCount": len(entities),
         "stores": stores_of(namespace),
+        "readers": readers_of(namespace),
         "entities": [{"kind": each.kind.value, **as_json(each)} for each in entities],
     }
 
@@ -93,7 +95,13 @@ def _page(gathered: dict[str, Any]) -> Group:
             str(state),
         )
     rest = len(ranked) - SHOWN_MAX
-    return Group(head, table, *([Text(f"and {rest:,} more")] if rest > 0 else []))
+    readers = gathered["readers"]
+    return Group(
+        head,
+        table,
+        *([Text(f"and {rest:,} more")] if rest > 0 else []),
+        *([readers_table(readers)] if readers else []),
+    )
 
 
 def _weight(shown: dict[str, Any]) -> tuple[bool, int, int]:

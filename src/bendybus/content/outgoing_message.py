@@ -19,9 +19,11 @@ from bendybus.amqp.sections import SectionCode, decode_map, encode_section, find
 from bendybus.amqp.values import DecodeError, Int, Long, Short, Symbol, Timestamp, Ubyte, Uint
 from bendybus.content.stored_content import LONG_HEAD, Head, decode_head, split_content
 from bendybus.model.ids import COUNTER_BITS, fragment_of
-from bendybus.model.message import Lock, Marks, StoredMessage
+from bendybus.model.message import Lock, Marks, MessageState, StoredMessage
 
 TIME_TO_LIVE_MAX: Final = 0xFFFFFFFF
+_ACTIVE: Final = int(MessageState.ACTIVE)
+_RESERVED: Final = int(MessageState.RESERVED)
 _PARTITION_KEY: Final = Symbol("x-opt-partition-key")
 # A tuple's own constructor, past the one that a named tuple wraps around it.
 _make_lock: Final = partial(tuple.__new__, Lock)
@@ -231,6 +233,11 @@ def _header_fields(message: StoredMessage, head: Head) -> list[object]:
     ]
 
 
+def _state_shown(state: int) -> int:
+    """Return a state that clients know. What a reader keeps is active, like what is locked."""
+    return _ACTIVE if state == _RESERVED else state
+
+
 def _annotations(
     message: StoredMessage, head: Head, *, is_locked: bool, is_partitioned: bool
 ) -> dict[object, object]:
@@ -240,7 +247,7 @@ def _annotations(
     annotations[Symbol("x-opt-sequence-number")] = Long(message.sequence)
     annotations[Symbol("x-opt-enqueue-sequence-number")] = Long(enqueued_sequence)
     annotations[Symbol("x-opt-enqueued-time")] = Timestamp(message.enqueued_at)
-    annotations[Symbol("x-opt-message-state")] = Int(message.state)
+    annotations[Symbol("x-opt-message-state")] = Int(_state_shown(message.state))
     if is_locked and message.locked_until is not None:
         annotations[Symbol("x-opt-locked-until")] = Timestamp(message.locked_until)
     if is_partitioned:

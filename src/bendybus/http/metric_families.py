@@ -29,6 +29,18 @@ OLDEST: Final = Family(
     "gauge",
     "Age of the oldest message that could be received now",
 )
+RESERVED: Final = Family(
+    "bendybus_messages_reserved", "gauge", "Active messages that a reader keeps for itself"
+)
+RESERVED_AGE: Final = Family(
+    "bendybus_oldest_reservation_age_seconds", "gauge", "Age of a reader's oldest reservation"
+)
+READER_LAG: Final = Family(
+    "bendybus_reader_lag_messages", "gauge", "Active messages that no reader keeps for itself yet"
+)
+READER_IDLE: Final = Family(
+    "bendybus_reader_idle_seconds", "gauge", "Time since a reader was last used, roughly"
+)
 BYTES: Final = Family("bendybus_fragment_bytes", "gauge", "Bytes that count against the size")
 EVENTS: Final = {
     event: Family(f"bendybus_messages_{event}", "counter", text)
@@ -36,9 +48,9 @@ EVENTS: Final = {
         Event.ACCEPTED: "Messages stored that clients sent, or that a subscription took",
         Event.FORWARDED: "Messages that came here by forwarding",
         Event.DROPPED: "Messages left out because they had come before",
-        Event.DELIVERED: "Messages locked for receivers, those read ahead for them among them",
+        Event.DELIVERED: "Messages locked for receivers, or ahead of them, or reserved",
         Event.RETURNED: "Messages given back unread, which does not count as a delivery",
-        Event.COMPLETED: "Messages removed by who received them, or forwarded to another entity",
+        Event.COMPLETED: "Messages removed by who received or reserved them, or forwarded",
         Event.ABANDONED: "Messages given back by who received them",
         Event.DEFERRED: "Messages set aside by who received them",
         Event.DEAD_LETTERED: "Messages that became dead letters, by reason",
@@ -98,6 +110,7 @@ BUILD: Final = Family("bendybus_build_info", "gauge", "Always 1; the labels tell
 
 FAMILIES: Final = (
     *(MESSAGES, LOCKED, OLDEST, BYTES),
+    *(RESERVED, RESERVED_AGE, READER_LAG, READER_IDLE),
     *EVENTS.values(),
     *(SESSIONS_HELD, RECEIVERS_WAITING),
     *(STORE_UP, STORE_BYTES, STORE_LOG_BYTES, STORE_FRAGMENTS, STORE_WAITING),

@@ -22,6 +22,7 @@ from starlette.types import Scope
 import bendybus
 from bendybus.broker.clock import Clock
 from bendybus.broker.holdings import Holdings
+from bendybus.broker.readers import unreserved
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.survey import SurveyedFragment, SurveyedStore, survey
 from bendybus.http import metric_families as families
@@ -30,6 +31,7 @@ from bendybus.http.metrics_text import OPEN_METRICS_TYPE, TEXT_TYPE, MetricsText
 from bendybus.model.actions import Action
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.store_status import StoreState
+from bendybus.store.port import ReaderRecord, Tally
 
 FRESH_MS: Final = 500
 # After so many fragments others get their turn.
@@ -132,12 +134,12 @@ def _add_store(text: MetricsText, store: SurveyedStore) -> None:
 
 def _add_fragment(text: MetricsText, fragment: SurveyedFragment, now: Instant) -> None:
     """Add what there is to tell; of a dead-letter queue that is empty and unused, nothing."""
-    sub_queue, source, tally, locked, events = fragment
+    sub_queue, source, tally, locked, readers, events = fragment
     is_main = sub_queue.sub_queue is SubQueue.MAIN
     if is_main and source.fragment == 0:
         _add_receivers(text, sub_queue)
     held = 0 if tally is None else tally.active + tally.scheduled + tally.deferred
-    if not (is_main or held or events):
+    if not (is_main or held or readers or events):
         return
     labels = (
         f"{_entity_labels(sub_queue)},"
@@ -147,6 +149,8 @@ def _add_fragment(text: MetricsText, fragment: SurveyedFragment, now: Instant) -
         _add_tally(text, labels, fragment, now)
     if locked:
         text.add(families.LOCKED, labels, locked)
+    for reader in readers:
+        _add_reader(text, labels, reader, tally, now)
     for (event, reason), count in events.items():
         labels_there = f'{labels},reason="{reason}"' if reason else labels
         text.add(families.EVENTS[event], labels_there, count)
@@ -165,6 +169,18 @@ def _add_tally(text: MetricsText, labels: str, fragment: SurveyedFragment, now: 
     age = 0 if tally.oldest_at is None else max(now - tally.oldest_at, 0)
     if age or fragment.events:
         text.add(families.OLDEST, labels, age / 1000)
+
+
+def _add_reader(
+    text: MetricsText, labels: str, reader: ReaderRecord, tally: Tally | None, now: Instant
+) -> None:
+    labels = f'{labels},reader="{escaped(reader.name)}"'
+    age = 0 if reader.oldest_at is None else max(now - reader.oldest_at, 0)
+    text.add(families.RESERVED, labels, reader.messages)
+    text.add(families.RESERVED_AGE, labels, age / 1000)
+    text.add(families.READER_LAG, labels, unreserved(tally))
+    if reader.active_at:
+        text.add(families.READER_IDLE, labels, max(now - reader.active_at, 0) / 1000)
 
 
 def _add_receivers(text: MetricsText, sub_queue: ServedSubQueue) -> None:

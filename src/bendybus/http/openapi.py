@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 import bendybus
 from bendybus.http.access_rules import access_rule_paths
+from bendybus.http.readers import reader_paths
 from bendybus.http.rest_send import BATCH_TYPE
 from bendybus.model.limits import KEY_LENGTH_MAX
 
@@ -53,7 +54,7 @@ def document() -> Json:
             " /$DeadLetterQueue.",
         },
         "security": [{"token": []}],
-        "paths": {**_messaging(), **_operating(), **access_rule_paths()},
+        "paths": {**_messaging(), **_operating(), **reader_paths(), **access_rule_paths()},
         "components": {
             "securitySchemes": {
                 "token": {"type": "apiKey", "in": "header", "name": "Authorization"}

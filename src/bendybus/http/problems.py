@@ -40,6 +40,8 @@ PROBLEMS: Final[Mapping[str, Problem]] = {
     "message-lock-lost": Problem(410, 41000),
     "session-lock-lost": Problem(410, 41000),
     "session-cannot-be-locked": Problem(410, 41000),
+    "reader-in-use": Problem(409, 40900),
+    "reader-lost": Problem(410, 41000),
     "message-not-found": Problem(404, 40400),
     "message-too-large": Problem(413, 41300),
     "message-damaged": Problem(500, 50000),

@@ -78,6 +78,48 @@ class SessionCannotBeLocked(BusError):
     code = "session-cannot-be-locked"
 
 
+class ReaderInUse(BusError):
+    """Somebody else has used the reader within the last minute."""
+
+    code = "reader-in-use"
+
+    @classmethod
+    def named(cls, name: str, seconds: int) -> "ReaderInUse":
+        """Make the refusal that says how long ago, and what to do."""
+        return cls(
+            f"The reader '{name}' is in use by another query, which was active {seconds} seconds"
+            " ago. Stop that one, or read under another name."
+        )
+
+
+class ReaderLost(BusError):
+    """The token is not, or no longer, the one of the reader, or its place is not where it says."""
+
+    code = "reader-lost"
+
+    @classmethod
+    def unknown(cls, name: str) -> "ReaderLost":
+        """Make the refusal for a reader that is not here."""
+        return cls(
+            f"There is no reader '{name}': what it had reserved was given back, or the entity is"
+            " another one of the same name. Begin anew, with a new checkpoint."
+        )
+
+    @classmethod
+    def taken_over(cls, name: str) -> "ReaderLost":
+        """Make the refusal for one who had the reader before."""
+        return cls(f"The reader '{name}' was taken over by another query, or is being released.")
+
+    @classmethod
+    def elsewhere(cls, name: str, position: int, committed: int, last: int) -> "ReaderLost":
+        """Make the refusal for a place that is behind or beyond what the reader has."""
+        return cls(
+            f"The reader '{name}' is done with its reservations up to {committed} and has none"
+            f" beyond {last}; {position} is not between them. A checkpoint of another time or"
+            " another entity was used; begin anew, with a new one."
+        )
+
+
 class MessageNotFound(BusError):
     """No message answers to that sequence number."""
 

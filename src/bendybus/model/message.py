@@ -17,6 +17,8 @@ class MessageState(IntEnum):
     ACTIVE = 0
     DEFERRED = 1
     SCHEDULED = 2
+    # A reader keeps it for itself. To clients who look at it, it is active.
+    RESERVED = 3
     # Its bytes no longer match their checksum. Never handed out again.
     DAMAGED = 9
 

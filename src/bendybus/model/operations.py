@@ -45,12 +45,12 @@ class Append:
     duplicates_since: Instant | None = None
     # Of each message where it comes from, when it comes from another queue (D7).
     transfers: Sequence["Transfer"] | None = None
-    # The first of numbers that were reserved for the messages, which then lie at those places.
+    # The first of numbers that were taken for the messages, which then lie at those places.
     numbered_from: int | None = None
 
 
 @dataclass(slots=True)
-class Reserve:
+class TakeNumbers:
     """Give numbers out for messages to come. Answered with the first; the rest follow on.
 
     Numbers that no `Append` uses leave a gap.
@@ -285,9 +285,122 @@ class EndLapsedSessions:
     count_max: int
 
 
+class ReaderPlace(NamedTuple):
+    """How far a reader has come: the last of its reservations, and the last it is done with."""
+
+    position: int
+    committed: int
+
+
+@dataclass(slots=True)
+class OpenReader:
+    """Let whoever has the token use a reader from now on, and nobody else; make it if need be.
+
+    Answered with `ReaderPlace`. What it has reserved goes over to the new token. Under another
+    token than the present one it is refused with `ReaderInUse` if it was active after `idle_since`.
+    With None for that, it was opened in another fragment at `opened_at`, and is refused with
+    `ReaderLost` if it was opened here since.
+    """
+
+    queue: QueueNumber
+    reader: str
+    token: str
+    opened_at: Instant
+    idle_since: Instant | None
+    # Of the queue; refused with `QuotaExceeded` if it would be one more.
+    readers_max: int
+
+
+class Reserved(NamedTuple):
+    """One reservation: where it stands in the order of its reader's, and how much it is."""
+
+    position: int
+    messages: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Reserve:
+    """Keep messages for a reader: nobody else receives them, and they do not expire.
+
+    The oldest free ones, up to so many and so many bytes, or one that alone is more, and of each
+    session none that somebody holds. Answered with `Reserved`. If the reader has one that follows
+    on `after`, the answer is that one, and nothing is reserved; if there is nothing to reserve,
+    the answer has no messages, and `after` as its position.
+
+    Refused with `ReaderLost` if the token is not the reader's, if it is already done with more than
+    `after`, or never came that far.
+    """
+
+    queue: QueueNumber
+    reader: str
+    token: str
+    after: int
+    count_max: int
+    bytes_max: int
+    # Only messages with lower numbers than this.
+    before: int | None = None
+
+
+@dataclass(slots=True)
+class ReserveChosen:
+    """Keep those of the named messages for a reader that are free, as one new reservation.
+
+    Up to so many bytes, or one message that alone is more. Answered with `Reserved`, which has no
+    messages if none is free. Refused like `Reserve`.
+    """
+
+    queue: QueueNumber
+    reader: str
+    token: str
+    sequences: Sequence[int]
+    bytes_max: int
+
+
+@dataclass(slots=True)
+class CloseReader:
+    """Note that a reader is in use no longer: another may open it at once. What it has stays.
+
+    Answered with `ReaderPlace`. Refused like `Reserve`.
+    """
+
+    queue: QueueNumber
+    reader: str
+    token: str
+
+
+@dataclass(slots=True)
+class CommitReserved:
+    """Delete the messages of a reader's next reservation, if it lies before or at a position.
+
+    Answered with the position that the reader is done with now; the rest is for the next turns.
+    Refused like `Reserve`.
+    """
+
+    queue: QueueNumber
+    reader: str
+    token: str
+    until: int
+
+
+@dataclass(slots=True)
+class GiveBack:
+    """Make the messages of a reader's last reservation free, as if they had never been reserved.
+
+    With no reservation left, the reader is forgotten. Answered with `Reserved`, which has no
+    messages then. `token` None: whoever has it. From the first turn on `next_token` is the
+    reader's, so that who had it before does nothing more.
+    """
+
+    queue: QueueNumber
+    reader: str
+    token: str | None
+    next_token: str
+
+
 Operation = (
     Append
-    | Reserve
+    | TakeNumbers
     | Publish
     | Forget
     | Remove
@@ -305,8 +418,14 @@ Operation = (
     | ReleaseSession
     | EndLapsedSessions
     | StagingOperation
+    | OpenReader
+    | CloseReader
+    | Reserve
+    | ReserveChosen
+    | CommitReserved
+    | GiveBack
 )
 
-# The answer to one operation: a number (or `Purged`, `Decision`) where it says so, and for all
-# others the sequence numbers of the messages that their guard refused. Empty is the normal case.
-Answer = int | list[int] | Purged | Decision
+# The answer to one operation: a number or a tuple where it says so, and for all others the
+# sequence numbers of the messages that their guard refused. Empty is the normal case.
+Answer = int | list[int] | Purged | Decision | Reserved | ReaderPlace

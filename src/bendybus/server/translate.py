@@ -39,6 +39,8 @@ CONDITIONS: Final[dict[str, Answer]] = {
     "message-lock-lost": Answer("com.microsoft:message-lock-lost", 410),
     "session-lock-lost": Answer("com.microsoft:session-lock-lost", 410),
     "session-cannot-be-locked": Answer("com.microsoft:session-cannot-be-locked", 410),
+    "reader-in-use": Answer("bendybus:reader-in-use", 409),
+    "reader-lost": Answer("bendybus:reader-lost", 410),
     "message-not-found": Answer("com.microsoft:message-not-found", 404),
     "message-too-large": Answer("amqp:link:message-size-exceeded", 403),
     "message-damaged": Answer("amqp:internal-error", 500),

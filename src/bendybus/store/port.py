@@ -178,7 +178,7 @@ class QueueCounts:
 class Tally(NamedTuple):
     """How many messages one sub-queue of one fragment holds, by state, and how old they are.
 
-    Active ones are those that are neither scheduled nor deferred, locked or not.
+    Active ones are those that are neither scheduled nor deferred, locked or not, reserved or not.
     """
 
     active: int
@@ -189,6 +189,34 @@ class Tally(NamedTuple):
     oldest_at: Instant | None
     # Counted on the main one for all four.
     bytes: int
+    # How many of the active ones readers keep for themselves.
+    reserved: int = 0
+
+
+class Reservation(NamedTuple):
+    """Messages that a reader keeps for itself, as they were counted when it reserved them."""
+
+    number: int
+    position: int
+    messages: int
+    bytes: int
+    made_at: Instant
+
+
+class ReaderRecord(NamedTuple):
+    """A reader of one queue, and how much it has reserved there."""
+
+    queue: QueueNumber
+    name: str
+    token: str
+    position: int
+    committed: int
+    opened_at: Instant
+    active_at: Instant
+    messages: int
+    bytes: int
+    # When the oldest of its reservations was made; None if it has none.
+    oldest_at: Instant | None
 
 
 class QueueExtent(NamedTuple):
@@ -219,7 +247,7 @@ class MessageStore(Protocol):
     3. Time is an argument; a store never reads a clock.
     4. Policy is the caller's; a store checks guards and constraints, it does not judge.
     5. Sequence numbers of a queue rise by one, from 1, and none is given twice, ever. Those that
-       were reserved and never used leave a gap.
+       were taken and never used leave a gap.
     6. `acquire` returns the oldest free messages, oldest first, and none whose time to live has
        ended. It never waits for messages.
     7. A message whose bytes changed on disk is never returned; it is set aside, once, and the
@@ -238,6 +266,9 @@ class MessageStore(Protocol):
     13. What is staged is not there for anybody, until its chunk is dropped and its messages are
         added by one `apply`. A chunk can be dropped once, and of several decisions for a batch
         the first holds.
+    14. What a reader has reserved nobody else receives, changes or deletes, and it does not expire,
+        until the reader commits it or gives it back, or the queue is deleted. It reads back the
+        same any number of times, over restarts.
 
     A call is under way when it returns its awaitable, not only when that is awaited. Cancelling
     it leaves it done or not done, never half: so a cancelled `acquire` may leave locks behind that
@@ -372,6 +403,29 @@ class StagingStore(Protocol):
         ...
 
 
+class ReaderStore(Protocol):
+    """Tells of readers and what they have reserved; promises 7 and 14."""
+
+    def readers(self, queues: Sequence[QueueNumber] | None = None) -> Awaitable[list[ReaderRecord]]:
+        """Return the readers of queues, by queue and name; with None, all that are here."""
+        ...
+
+    def reservations(
+        self, queue: QueueNumber, reader: str, token: str, *, after: int, until: int, now: Instant
+    ) -> Awaitable[list[Reservation]]:
+        """Return a reader's reservations of the positions behind one, up to another, in order.
+
+        Raises `ReaderLost` as `Reserve` does, for both. Notes that the reader is active.
+        """
+        ...
+
+    def read_reserved(
+        self, queue: QueueNumber, number: int, *, from_sequence: int, count_max: int, bytes_max: int
+    ) -> Awaitable[list[StoredMessage]]:
+        """Read messages of a reservation in order; at least one if there is one."""
+        ...
+
+
 class EntityStore(Protocol):
     """Keeps a copy of the catalog of all namespaces. Durable when a call returns."""
 
@@ -443,7 +497,9 @@ class StoreSwitch(Protocol):
         ...
 
 
-class Store(MessageStore, StagingStore, EntityStore, AccessStore, StoreSwitch, Protocol):
+class Store(
+    MessageStore, ReaderStore, StagingStore, EntityStore, AccessStore, StoreSwitch, Protocol
+):
     """All of a store, as the broker gets it."""
 
     @property

@@ -27,6 +27,7 @@ from bendybus.http.front import Front, Upgrade
 from bendybus.http.guard import Guard
 from bendybus.http.management import management_routes
 from bendybus.http.metrics import Metrics, metrics_routes
+from bendybus.http.readers import reader_routes
 from bendybus.http.rest import Rest
 from bendybus.http.serving import HttpServer, serve_http
 from bendybus.model.access import AccessRule, Right
@@ -158,6 +159,7 @@ async def serving_http(
         routes=[
             *metrics_routes(Metrics(broker.namespaces.holdings, broker.clock), None),
             *access_rule_routes(broker.catalog, authorization, broker.clock),
+            *reader_routes(broker.catalog, authorization, broker.clock),
             *management_routes(broker.catalog, authorization, broker.clock),
         ],
     )

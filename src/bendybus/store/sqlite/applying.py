@@ -9,11 +9,15 @@ from bendybus.model.operations import (
     Activate,
     Answer,
     Append,
+    CloseReader,
+    CommitReserved,
     EndLapsedSessions,
     Forget,
     ForgetSeen,
+    GiveBack,
     Guard,
     Move,
+    OpenReader,
     Operation,
     Publish,
     Purge,
@@ -23,9 +27,11 @@ from bendybus.model.operations import (
     RenewSession,
     Requeue,
     Reserve,
+    ReserveChosen,
     Rewrite,
     SetAside,
     SetSessionState,
+    TakeNumbers,
     Unlock,
 )
 from bendybus.model.staging import (
@@ -45,6 +51,7 @@ from bendybus.store.sqlite import (
     appending,
     publishing,
     purging,
+    readers,
     requeueing,
     reserving,
     scheduling,
@@ -52,6 +59,7 @@ from bendybus.store.sqlite import (
     sessions,
     settling,
     staging,
+    taking_numbers,
     transfers,
 )
 from bendybus.store.sqlite.database import Database
@@ -64,7 +72,7 @@ def _move(database: Database, operation: Move, now: Instant) -> Answer:
 
 _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]] = {
     Append: appending.append,
-    Reserve: reserving.reserve,
+    TakeNumbers: taking_numbers.take_numbers,
     Publish: publishing.publish,
     Forget: transfers.forget,
     Remove: settling.remove,
@@ -92,6 +100,12 @@ _MAKERS: Final[dict[type[Operation], Callable[[Database, Any, Instant], Answer]]
     DropStage: staging.drop_stage,
     ForgetStage: staging.forget_stage,
     ForgetWriters: staging.forget_writers,
+    OpenReader: readers.open_reader,
+    CloseReader: readers.close_reader,
+    Reserve: reserving.reserve,
+    ReserveChosen: reserving.reserve_chosen,
+    CommitReserved: reserving.commit,
+    GiveBack: reserving.give_back,
 }
 
 # What may be forgotten in a crash: locks, which then end by themselves; that one has ended, which

@@ -169,6 +169,8 @@ def _remove_some(database: Database, queue: int, count_max: int) -> bool:
         return True
     if staging.remove_some(database, queue):
         return True
+    database.run("remove_readers", (queue,))
+    database.run("remove_reservations", (queue,))
     oldest = ForgetSeen(QueueNumber(queue), Instant(2**62))
     return forget(database, oldest, Instant(0)) > 0
 

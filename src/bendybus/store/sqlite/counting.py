@@ -25,8 +25,10 @@ def tallies(database: Database, queues: Sequence[QueueNumber] | None) -> dict[Qu
     row = database.row("tally", (COUNTER_BITS_HERE, ids_array(numbers)))
     assert row is not None, "an aggregate always has one row"
     return {
-        QueueNumber(number): Tally(active, scheduled, deferred, _older(free, unread), size)
-        for number, active, scheduled, deferred, free, unread, size in json.loads(row[0])
+        QueueNumber(number): Tally(
+            active, scheduled, deferred, _older(free, unread), size, reserved
+        )
+        for number, active, scheduled, deferred, free, unread, size, reserved in json.loads(row[0])
     }
 
 

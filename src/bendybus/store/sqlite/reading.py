@@ -147,6 +147,27 @@ def find(database: Database, queue: QueueNumber, sequences: Sequence[int]) -> li
     )
 
 
+def read_reserved(
+    database: Database,
+    queue: QueueNumber,
+    number: int,
+    from_sequence: int,
+    limits: tuple[int, int],
+) -> list[StoredMessage]:
+    """Read messages of a reservation in order, up to a count and a number of bytes."""
+    first = from_sequence + database.offset(queue)
+    count_max, bytes_max = limits
+
+    def read() -> list[StoredMessage]:
+        # Another round only if all that was found is damaged, and set aside by now.
+        while rows := _cut(_rows(database, "read_reserved", (number, first, count_max)), bytes_max):
+            if messages := _stored(database, queue, rows):
+                return messages
+        return []
+
+    return despite_damage(database, rows_of_queue(queue), read)
+
+
 def due(database: Database, now: Instant, count_max: int) -> list[Due]:
     """Return messages whose lock, time to live or delay has ended, the longest due first."""
     unfold_expired(database, now)

@@ -13,7 +13,7 @@ def activate(database: Database, operation: Activate, now: Instant) -> list[int]
     queue = operation.queue
     found = find_guarded(database, queue, operation.sequences, 0, Guard.DUE, now)
     if found.ids:
-        reserved = database.row("reserve_numbers", (queue, len(found.ids)))
+        reserved = database.row("take_numbers", (queue, len(found.ids)))
         assert reserved is not None, "its offset is known, so the queue is here"
         ids = ids_array(found.ids)
         first = rows_of_queue(queue)[0] + reserved[0]

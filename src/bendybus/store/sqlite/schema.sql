@@ -193,6 +193,34 @@ CREATE TABLE writer (
     PRIMARY KEY (queue, name)
 ) WITHOUT ROWID;
 
+-- Who reserves messages of a queue: only who has the token may. Another is given when another takes
+-- the reader over, with all that it has reserved.
+CREATE TABLE reader (
+    queue     INTEGER NOT NULL,
+    name      TEXT NOT NULL,
+    token     TEXT NOT NULL,
+    -- Of reservations, counted from 1: the last that was made, the last that is done with.
+    position  INTEGER NOT NULL DEFAULT 0,
+    committed INTEGER NOT NULL DEFAULT 0,
+    opened_at INTEGER NOT NULL,
+    -- When it was last used, give or take a few seconds.
+    active_at INTEGER NOT NULL,
+    PRIMARY KEY (queue, name)
+) WITHOUT ROWID;
+
+-- Messages that a reader keeps for itself. They have the state RESERVED, and the number in place of
+-- a nonce. It is never given again: who reads by it while it goes finds nothing, and nothing else.
+CREATE TABLE reservation (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    queue    INTEGER NOT NULL,
+    reader   TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    messages INTEGER NOT NULL,
+    bytes    INTEGER NOT NULL,
+    made_at  INTEGER NOT NULL,
+    UNIQUE (queue, reader, position)
+);
+
 CREATE INDEX message_free ON message (queue)
     WHERE state = 0 AND locked_until IS NULL AND by_session IS NULL;
 CREATE INDEX message_locked ON message (locked_until) WHERE locked_until IS NOT NULL;
@@ -205,8 +233,8 @@ CREATE INDEX message_session_free ON message (queue, session_id)
     WHERE session_id IS NOT NULL AND state = 0 AND locked_until IS NULL;
 CREATE INDEX message_session_rest ON message (queue, session_id)
     WHERE session_id IS NOT NULL AND (state <> 0 OR locked_until IS NOT NULL);
-CREATE INDEX message_returned ON message (nonce)
-    WHERE nonce IS NOT NULL AND state = 0 AND locked_until IS NULL;
+-- What came back while its session is held, and what is reserved.
+CREATE INDEX message_nonce ON message (nonce) WHERE nonce IS NOT NULL AND locked_until IS NULL;
 CREATE INDEX session_waiting ON session (queue, waiting_since)
     WHERE is_ready = 1 AND nonce IS NULL;
 CREATE INDEX session_locked ON session (locked_until) WHERE locked_until IS NOT NULL;

@@ -23,6 +23,8 @@ from bendybus.store.port import (
     NumbersGiven,
     QueueCounts,
     QueueExtent,
+    ReaderRecord,
+    Reservation,
     SessionCursor,
     SessionPage,
     SessionRefusal,
@@ -33,6 +35,7 @@ from bendybus.store.sqlite import (
     applying,
     catalog,
     counting,
+    readers,
     reading,
     sessions,
     staging,
@@ -227,6 +230,31 @@ class SqliteStore:
     def stale_stages(self, *, count_max: int) -> "asyncio.Future[list[tuple[int, QueueNumber]]]":
         """Return stages that can be forgotten, and their homes."""
         return self._lane.submit(lambda db: staging.stale_stages(db, count_max), is_synced=False)
+
+    def readers(
+        self, queues: Sequence[QueueNumber] | None = None
+    ) -> "asyncio.Future[list[ReaderRecord]]":
+        """Return the readers of queues, or all that are here."""
+        return self._lane.submit(lambda db: readers.records(db, queues), is_synced=False)
+
+    def reservations(
+        self, queue: QueueNumber, reader: str, token: str, *, after: int, until: int, now: Instant
+    ) -> "asyncio.Future[list[Reservation]]":
+        """Return a reader's reservations within positions."""
+        return self._lane.submit(
+            lambda db: readers.reservations(db, (queue, reader, token), after, until, now),
+            is_synced=False,
+        )
+
+    def read_reserved(
+        self, queue: QueueNumber, number: int, *, from_sequence: int, count_max: int, bytes_max: int
+    ) -> "asyncio.Future[list[StoredMessage]]":
+        """Read messages of a reservation."""
+        limits = count_max, bytes_max
+        return self._lane.submit(
+            lambda db: reading.read_reserved(db, queue, number, from_sequence, limits),
+            is_synced=False,
+        )
 
     def entities(self) -> "asyncio.Future[list[EntityRecord]]":
         """Return every entity known here."""

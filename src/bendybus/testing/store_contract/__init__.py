@@ -20,14 +20,18 @@ from bendybus.testing.store_contract.in_hand import InHandContract
 from bendybus.testing.store_contract.moving import MovingContract
 from bendybus.testing.store_contract.numbering import NumberingContract
 from bendybus.testing.store_contract.purging import PurgingContract
+from bendybus.testing.store_contract.readers import ReadersContract
 from bendybus.testing.store_contract.removing import RemovingContract
 from bendybus.testing.store_contract.requeueing import RequeueingContract
 from bendybus.testing.store_contract.reserving import ReservingContract
+from bendybus.testing.store_contract.reserving_published import ReservingPublishedContract
+from bendybus.testing.store_contract.reserving_sessions import ReservingSessionsContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.sessions import SessionsContract
 from bendybus.testing.store_contract.staging import StagingContract
 from bendybus.testing.store_contract.subject import StoreMaker
 from bendybus.testing.store_contract.switching import SwitchingContract
+from bendybus.testing.store_contract.taking_numbers import TakingNumbersContract
 from bendybus.testing.store_contract.transferring import TransferringContract
 from bendybus.testing.store_contract.unread import UnreadContract
 
@@ -51,10 +55,14 @@ class StoreContract(
     InHandContract,
     MovingContract,
     NumberingContract,
+    ReservingPublishedContract,
     UnreadContract,
     PurgingContract,
+    ReadersContract,
     RequeueingContract,
     ReservingContract,
+    ReservingSessionsContract,
+    TakingNumbersContract,
     SchedulingContract,
     SessionsContract,
     StagingContract,

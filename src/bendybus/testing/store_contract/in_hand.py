@@ -12,7 +12,7 @@ from bendybus.model.operations import (
     Purged,
     ReleaseSession,
     Remove,
-    Reserve,
+    TakeNumbers,
     Unlock,
 )
 from bendybus.store.port import Store
@@ -162,10 +162,10 @@ class InHandContract(StoreSubject):
         assert await contents_of(ledgers, SESSIONS) == [b"2"]
 
     @promise(5)
-    async def test_what_comes_under_a_number_reserved_before_is_not_in_hand(
+    async def test_what_comes_under_a_number_taken_before_is_not_in_hand(
         self, ledgers: Store
     ) -> None:
-        number = await answer_to(ledgers, Reserve(SESSIONS, 1))
+        number = await answer_to(ledgers, TakeNumbers(SESSIONS, 1))
         assert isinstance(number, int)
         await post(ledgers, "a", b"later")
         await accept(ledgers)

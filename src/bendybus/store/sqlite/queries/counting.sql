@@ -26,7 +26,8 @@ SELECT json_group_array(json_array(
                (SELECT enqueued_at FROM run
                  WHERE first >= q.number << ?1 AND first < (q.number + 1) << ?1 AND is_damaged = 0
                  ORDER BY first LIMIT 1) END,
-           q.message_bytes))
+           q.message_bytes,
+           (SELECT ifnull(sum(messages), 0) FROM reservation WHERE queue = q.number)))
   FROM carray(?2) c CROSS JOIN queue q ON q.number = c.value;
 
 -- name: count_locked

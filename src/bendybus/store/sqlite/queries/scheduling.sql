@@ -1,6 +1,6 @@
 -- Messages whose time has not come.
 
--- name: reserve_numbers
+-- name: take_numbers
 UPDATE queue SET next_counter = next_counter + ?2 WHERE number = ?1
 RETURNING next_counter - ?2;
 

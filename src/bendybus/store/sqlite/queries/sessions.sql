@@ -61,7 +61,7 @@ UPDATE message
  WHERE id IN carray(?1);
 
 -- name: note_late_arrivals
--- Messages that came under numbers which were reserved for them before.
+-- Messages that came under numbers which were taken for them before.
 UPDATE message
    SET nonce = (SELECT d.nonce FROM session s CROSS JOIN delivered d ON d.nonce = s.nonce
                  WHERE s.queue = message.queue AND s.session_id = message.session_id
@@ -88,7 +88,7 @@ SELECT count(*), total(size), json_group_array(id),
   FROM message
  WHERE id IN carray(?1) AND locked_until IS NULL
    AND CASE ?2 WHEN 'UNTOUCHED' THEN state = 0 AND delivery_count = ?3
-               ELSE expires_at <= ?4 AND state <> 9 END
+               ELSE expires_at <= ?4 AND state NOT IN (3, 9) END
    AND (state <> 0
         OR NOT EXISTS (SELECT 1 FROM session s CROSS JOIN delivered d ON d.nonce = s.nonce
                         WHERE s.queue = message.queue AND s.session_id = message.session_id
@@ -211,7 +211,7 @@ SELECT json_group_array(json_array(state_set_at, session_id, 1))
 SELECT json_group_array(json_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size))
-  FROM (SELECT * FROM (SELECT * FROM message INDEXED BY message_returned
+  FROM (SELECT * FROM (SELECT * FROM message INDEXED BY message_nonce
                        WHERE nonce = ?5 AND state = 0 AND locked_until IS NULL
                          AND (expires_at IS NULL OR expires_at > ?2)
                        ORDER BY id LIMIT ?3)
@@ -228,7 +228,7 @@ SELECT json_group_array(json_array(
 SELECT json_group_array(id), json_group_array(enqueued_at), json_group_array(delivery_count),
        json_group_array(body), total(size),
        count(expires_at) + count(partition_key) + count(marks)
-  FROM (SELECT * FROM (SELECT * FROM message INDEXED BY message_returned
+  FROM (SELECT * FROM (SELECT * FROM message INDEXED BY message_nonce
                        WHERE nonce = ?5 AND state = 0 AND locked_until IS NULL
                        ORDER BY id LIMIT ?3)
         UNION ALL
