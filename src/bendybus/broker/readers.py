@@ -10,7 +10,8 @@ from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.reader import IDLE_AFTER_MS
-from bendybus.store.port import ReaderRecord, Store, Tally
+from bendybus.store.port import Store, Tally
+from bendybus.store.readers import ReaderRecord
 
 
 class ReaderOfFragment(NamedTuple):

@@ -11,7 +11,8 @@ from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import QueueNumber
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.figures import Event, StoreFigures
-from bendybus.store.port import ReaderRecord, Store, Tally
+from bendybus.store.port import Store, Tally
+from bendybus.store.readers import ReaderRecord
 
 
 class SurveyedFragment(NamedTuple):

@@ -31,7 +31,8 @@ from bendybus.http.metrics_text import OPEN_METRICS_TYPE, TEXT_TYPE, MetricsText
 from bendybus.model.actions import Action
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.store_status import StoreState
-from bendybus.store.port import ReaderRecord, Tally
+from bendybus.store.port import Tally
+from bendybus.store.readers import ReaderRecord
 
 FRESH_MS: Final = 500
 # After so many fragments others get their turn.

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from bendybus.model.errors import QuotaExceeded, ReaderInUse, ReaderLost
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.operations import CloseReader, OpenReader, ReaderPlace
-from bendybus.store.port import ReaderRecord, Reservation
+from bendybus.store.readers import ReaderRecord, Reservation
 from bendybus.store.sqlite.database import Database, ids_array
 
 # That a reader is active is written no more often than this.

@@ -23,13 +23,12 @@ from bendybus.store.port import (
     NumbersGiven,
     QueueCounts,
     QueueExtent,
-    ReaderRecord,
-    Reservation,
     SessionCursor,
     SessionPage,
     SessionRefusal,
     Tally,
 )
+from bendybus.store.readers import ReaderRecord, Reservation
 from bendybus.store.sqlite import (
     access,
     applying,
