@@ -19,6 +19,7 @@ from bendybus.model.ids import (
     fragment_of,
 )
 from bendybus.model.message import Lock, Message
+from bendybus.model.packed_messages import session_ids_of
 from bendybus.model.partitioning import fragment_for
 from bendybus.model.settlement import DeliveryPolicy
 from bendybus.store.port import Store
@@ -188,7 +189,7 @@ class ServedSubQueue:
             self.note_added(source, len(messages))
             return
         source.additions += 1
-        free = self.held_sessions.wake({message.session_id for message in messages})
+        free = self.held_sessions.wake(session_ids_of(messages))
         self.waiting.wake(free)
 
     def note_returned(self, source: Source, locks: Sequence[Lock], now: Instant) -> None:

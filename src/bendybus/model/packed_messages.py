@@ -175,3 +175,10 @@ def fields_to_text(messages: PackedMessages) -> str:
 def unpack(contents: bytes, sizes: "array[int]", text: str) -> PackedMessages:
     """Make messages again of what was written."""
     return PackedMessages(contents, sizes, **json.loads(text))
+
+
+def session_ids_of(messages: Sequence[Message]) -> set[str | None]:
+    """Return the sessions that messages are of, packed or not."""
+    if isinstance(messages, PackedMessages):
+        return set(messages.session_ids or ())
+    return {message.session_id for message in messages}
