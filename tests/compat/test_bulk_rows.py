@@ -133,7 +133,7 @@ async def test_a_row_is_received_as_the_message_that_it_says(tmp_path: Path, que
     assert (first.reply_to, first.reply_to_session_id) == ("back", "s-2")
     assert first.time_to_live == timedelta(minutes=1)
     assert first.application_properties is not None
-    properties = dict(first.application_properties)
+    properties: dict[object, object] = dict(first.application_properties.items())
     properties[b"timestamp"] = _moment(properties[b"timestamp"])
     assert properties == SEEN
     assert b"".join(second.body) == bytes(250_000)
