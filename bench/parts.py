@@ -18,6 +18,7 @@ from typing import Final
 
 import apsw
 
+from bench import scan_parts
 from bendybus.amqp.sections import SectionCode, encode_properties, encode_section
 from bendybus.content import incoming_message
 
@@ -140,6 +141,18 @@ PARTS: Final[dict[str, dict[str, Callable[[], float]]]] = {
         "a step per row, busy beside, 0.5 ms": lambda: rows_one_by_one(SWITCH_SHORT, is_busy=True),
         "one step, busy beside, 0.5 ms": lambda: rows_together(SWITCH_SHORT, is_busy=True),
         "one step, nothing beside": lambda: rows_together(SWITCH_SHORT, is_busy=False),
+    },
+    f"{scan_parts.MESSAGES} messages from a store to a record batch": {
+        "a tuple per message": scan_parts.as_tuples,
+        "a buffer per column": scan_parts.as_columns,
+    },
+    "checking their checksums": {
+        "one by one": scan_parts.checked_one_by_one,
+        "in a chain": scan_parts.checked_in_a_chain,
+    },
+    "reading their contents": {
+        "one by one": scan_parts.read_one_by_one,
+        "side by side": scan_parts.read_side_by_side,
     },
 }
 

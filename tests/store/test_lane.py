@@ -31,7 +31,12 @@ class Brake:
 
 @pytest.fixture
 async def lane(tmp_path: Path) -> AsyncIterator[Lane]:
-    lane = Lane(0, partial(open_database, tmp_path / "store.db", Pacing()), retry_seconds=0.001)
+    lane = Lane(
+        0,
+        partial(open_database, tmp_path / "store.db", Pacing()),
+        retry_seconds=0.001,
+        let_go=lambda: None,
+    )
     await lane.start()
     yield lane
     await lane.close()
@@ -201,7 +206,7 @@ async def test_a_lane_whose_file_opens_with_a_defect_lives_to_say_so() -> None:
     def open_file() -> Database:
         raise ZeroDivisionError("a defect")
 
-    lane = Lane(4, open_file, retry_seconds=0.001)
+    lane = Lane(4, open_file, retry_seconds=0.001, let_go=lambda: None)
     await lane.start()
     assert (lane.state, lane.reason) == (StoreState.FAILED, "a defect (ZeroDivisionError)")
     with pytest.raises(StoreUnavailable, match="a defect"):
@@ -210,7 +215,12 @@ async def test_a_lane_whose_file_opens_with_a_defect_lives_to_say_so() -> None:
 
 
 def test_a_lane_outlives_the_loop_that_it_answers_to(tmp_path: Path) -> None:
-    lane = Lane(5, partial(open_database, tmp_path / "store.db", Pacing()), retry_seconds=1)
+    lane = Lane(
+        5,
+        partial(open_database, tmp_path / "store.db", Pacing()),
+        retry_seconds=1,
+        let_go=lambda: None,
+    )
     brake = Brake()
 
     async def leave_in_the_middle() -> None:

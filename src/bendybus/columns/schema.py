@@ -57,10 +57,13 @@ COLUMNS: Final[dict[str, ColumnType]] = {
     "dead_letter_source": ColumnType.STRING,
     "application_properties": ColumnType.PROPERTIES,
     "body": ColumnType.BINARY,
-    # data, value or sequence. Of a value that is a text or binary, the body has its bytes; of any
-    # other value or sequence, its AMQP encoding.
+    # One of `BODY_TYPES`.
     "body_type": ColumnType.STRING,
 }
+
+# What a message's body was in AMQP: plain data, which nearly all have, or a value that is a text or
+# binary, and the column has its bytes; any other value or a sequence, and it has the AMQP encoding.
+BODY_TYPES: Final = ("data", "text", "binary", "value", "sequence")
 
 # What a writer may give. The properties may also be plain texts (MAP<STRING, STRING>), and the body
 # a text, which is written as UTF-8.
@@ -78,6 +81,7 @@ WRITABLE: Final = (
     "scheduled_enqueue_time",
     "application_properties",
     "body",
+    "body_type",
 )
 
 # The states of messages that can be read, by what the column says of them.

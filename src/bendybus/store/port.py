@@ -15,10 +15,12 @@ from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, 
 from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.rule import Rule
+from bendybus.model.scanned import Scanned
 from bendybus.model.staging import Chunk, Unfinished
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.figures import StoreFigures
 from bendybus.store.readers import ReaderStore
+from bendybus.store.scan import Scan
 
 # The end of a lock that lasts as long as its store is open (promise 10).
 UNTIL_REOPENED: Final = Instant(1 << 61)
@@ -288,6 +290,14 @@ class MessageStore(Protocol):
         session_id: str | None = None,
     ) -> Awaitable[list[StoredMessage]]:
         """Read messages in order without touching them; at least one if there is one."""
+        ...
+
+    def scan(self, request: Scan) -> Awaitable[Scanned]:
+        """Read many messages as columns, without touching them.
+
+        What is committed while it runs may be missing. There may be more although nothing was
+        found, as `next_sequence` tells. It keeps nobody else waiting.
+        """
         ...
 
     def find(self, queue: QueueNumber, sequences: Sequence[int]) -> Awaitable[list[StoredMessage]]:

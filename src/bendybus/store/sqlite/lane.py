@@ -71,7 +71,12 @@ class Lane:
     """Runs work on the database, in order, many callers to a commit."""
 
     def __init__(
-        self, number: int, open_file: Callable[[], Database], *, retry_seconds: float
+        self,
+        number: int,
+        open_file: Callable[[], Database],
+        *,
+        retry_seconds: float,
+        let_go: Callable[[], None],
     ) -> None:
         self.number = number
         self.state = StoreState.OFFLINE
@@ -90,6 +95,8 @@ class Lane:
         self.write_backs = 0
         self.traffic: dict[Happened, int] = {}
         self._open_file = open_file
+        # Makes others who have the file open close it.
+        self._let_go = let_go
         self._retry_seconds = retry_seconds
         self._is_retried = False
         self._database: Database | None = None
@@ -244,6 +251,7 @@ class Lane:
         if self._database is not None:
             return
         try:
+            self._let_go()
             self._database = self._open_file()
         except Exception as error:  # noqa: BLE001 - whatever it is, the lane must live to say so
             self._fail(error)
@@ -261,12 +269,14 @@ class Lane:
             _log.error("store %d failed: %s", self.number, reason, extra={"store": self.number})
         self.state, self.reason = StoreState.FAILED, reason
         self._is_retried = not isinstance(error, LASTING_FAILURES)
+        self._let_go()
         database, self._database = self._database, None
         if database is not None:
             database.abandon()
 
     def _go_offline(self, reason: str) -> None:
         self.state, self.reason, self._is_retried = StoreState.OFFLINE, reason, False
+        self._let_go()
         database, self._database = self._database, None
         if database is not None:
             with contextlib.suppress(apsw.Error):

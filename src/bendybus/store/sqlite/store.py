@@ -1,15 +1,19 @@
 """A messaging store in one SQLite file."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bendybus.model.errors import MessageLockLost
+import apsw
+
+from bendybus.model.errors import MessageLockLost, StoreUnavailable
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
+from bendybus.model.scanned import Scanned
 from bendybus.model.staging import Chunk, Unfinished
 from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.store.figures import StoreFigures
@@ -29,6 +33,7 @@ from bendybus.store.port import (
     Tally,
 )
 from bendybus.store.readers import ReaderRecord, Reservation
+from bendybus.store.scan import Scan
 from bendybus.store.sqlite import (
     access,
     applying,
@@ -40,10 +45,14 @@ from bendybus.store.sqlite import (
     staging,
     transfers,
 )
+from bendybus.store.sqlite.careful_scan import scan_carefully
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.lane import Lane
+from bendybus.store.sqlite.scanner import NotOpen, Scanner, Suspicious
 
 DEFAULT_PACING: Final = Pacing()
+
+_log = logging.getLogger(__name__)
 
 
 class SqliteStore:
@@ -54,10 +63,14 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._tallies = counting.TallyMemo()
+        self._scanner = Scanner(
+            path, vfs=vfs, is_online=lambda: self.is_online, name=f"scan-{number}"
+        )
         self._lane = Lane(
             number,
             partial(open_database, path, pacing, vfs=vfs),
             retry_seconds=pacing.retry_seconds,
+            let_go=self._scanner.let_go,
         )
 
     @property
@@ -81,6 +94,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish what waits and close the file."""
+        self._scanner.close()
         await self._lane.close()
 
     def apply(
@@ -131,6 +145,22 @@ class SqliteStore:
             lambda db: reading.browse(db, queue, from_sequence, limits, session_id),
             is_synced=False,
         )
+
+    def scan(self, request: Scan) -> "asyncio.Task[Scanned]":
+        """Read many messages as columns."""
+        return asyncio.create_task(self._scan(request))
+
+    async def _scan(self, request: Scan) -> Scanned:
+        try:
+            return await self._scanner.scan(request)
+        except NotOpen:
+            raise StoreUnavailable(self._lane.number, self._lane.reason) from None
+        except Suspicious:
+            pass
+        except apsw.Error as error:
+            # Whether the disk is to blame, the lane finds out.
+            _log.warning("a scan of store %d failed: %s", self._lane.number, error)
+        return await self._lane.submit(lambda db: scan_carefully(db, request), is_synced=False)
 
     def find(
         self, queue: QueueNumber, sequences: Sequence[int]

@@ -26,6 +26,7 @@ from bendybus.testing.store_contract.requeueing import RequeueingContract
 from bendybus.testing.store_contract.reserving import ReservingContract
 from bendybus.testing.store_contract.reserving_published import ReservingPublishedContract
 from bendybus.testing.store_contract.reserving_sessions import ReservingSessionsContract
+from bendybus.testing.store_contract.scanning import ScanningContract
 from bendybus.testing.store_contract.scheduling import SchedulingContract
 from bendybus.testing.store_contract.sessions import SessionsContract
 from bendybus.testing.store_contract.staging import StagingContract
@@ -63,6 +64,7 @@ class StoreContract(
     ReservingContract,
     ReservingSessionsContract,
     TakingNumbersContract,
+    ScanningContract,
     SchedulingContract,
     SessionsContract,
     StagingContract,

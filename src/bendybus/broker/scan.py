@@ -1,0 +1,110 @@
+"""scan: read very many messages as columns, without touching them.
+
+For bulk readers. What is read of a fragment is what was there when each piece was read; pieces are
+bounded, so a reader of any entity takes the same memory.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from bendybus.broker.served_queue import ServedSubQueue, Source
+from bendybus.model.errors import ArgumentOutOfRange, StoreUnavailable
+from bendybus.model.ids import Instant, sequence_number
+from bendybus.model.message import MessageState
+from bendybus.model.scanned import Scanned
+from bendybus.store.scan import Scan
+
+# One piece. More at once saves little time, and two of each reader may be in memory.
+SCANNED_MESSAGES_MAX: Final = 16_384
+SCANNED_BYTES_MAX: Final = 6 * 1024 * 1024
+
+
+class ScanStretch(NamedTuple):
+    """A part of a fragment by sequence numbers, the last excluded; of a reservation, if it says."""
+
+    fragment: int
+    from_sequence: int
+    until_sequence: int
+    reservation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which messages of the stretches are wanted, and whether with their contents."""
+
+    has_contents: bool = True
+    states: tuple[MessageState, ...] | None = None
+    enqueued_from: Instant | None = None
+    enqueued_until: Instant | None = None
+    session_ids: tuple[str, ...] | None = None
+    partition_keys: tuple[str, ...] | None = None
+    messages_max: int = SCANNED_MESSAGES_MAX
+
+    def of(self, source: Source, stretch: ScanStretch) -> Scan:
+        """Make the wish for a stretch."""
+        return Scan(
+            source.number,
+            stretch.from_sequence,
+            stretch.until_sequence,
+            min(self.messages_max, SCANNED_MESSAGES_MAX),
+            SCANNED_BYTES_MAX,
+            has_contents=self.has_contents,
+            states=self.states,
+            reservation=stretch.reservation,
+            enqueued_from=self.enqueued_from,
+            enqueued_until=self.enqueued_until,
+            session_ids=self.session_ids,
+            partition_keys=self.partition_keys,
+        )
+
+
+def whole_fragment(fragment: int) -> ScanStretch:
+    """Return all of a fragment, with what comes while it is read."""
+    return ScanStretch(fragment, sequence_number(fragment, 0), sequence_number(fragment + 1, 0))
+
+
+async def scan(
+    sub_queue: ServedSubQueue,
+    stretches: Sequence[ScanStretch],
+    wanted: Wanted,
+    *,
+    skipped: list[int] | None = None,
+) -> AsyncIterator[Scanned]:
+    """Read stretches one after the other, in pieces of one fragment, each in order.
+
+    A fragment whose store is away is noted in `skipped`, if there is such a list, and refused with
+    `StoreUnavailable` otherwise. The next piece is read while the last is looked at.
+    """
+    for stretch in stretches:
+        if not 0 <= stretch.fragment < len(sub_queue.sources):
+            raise ArgumentOutOfRange(
+                f"{sub_queue.queue.name} has no fragment {stretch.fragment};"
+                f" it has {len(sub_queue.sources)}, counted from 0."
+            )
+        try:
+            async for piece in _pieces(sub_queue, stretch, wanted):
+                yield piece
+        except StoreUnavailable:
+            if skipped is None:
+                raise sub_queue.queue.unavailable(sub_queue.sources[stretch.fragment]) from None
+            skipped.append(stretch.fragment)
+
+
+async def _pieces(
+    sub_queue: ServedSubQueue, stretch: ScanStretch, wanted: Wanted
+) -> AsyncIterator[Scanned]:
+    source = sub_queue.sources[stretch.fragment]
+    under_way: Awaitable[Scanned] | None = source.store.scan(wanted.of(source, stretch))
+    try:
+        while under_way is not None:
+            piece, under_way = await under_way, None
+            if piece.next_sequence is not None:
+                following = stretch._replace(from_sequence=piece.next_sequence)
+                under_way = source.store.scan(wanted.of(source, following))
+            if piece.count:
+                yield piece
+    finally:
+        if isinstance(under_way, asyncio.Future):
+            under_way.cancel()

@@ -1,0 +1,289 @@
+"""Reads many messages as columns, on a connection that only reads.
+
+All statements of one scan see the same state of the file, and none of them returns a row per
+message. Nothing is mended here: whatever is not as it was written raises `Suspicious`, and the lane
+looks at those messages one by one (`damage`).
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from bendybus.model.errors import EntityNotFound
+from bendybus.model.ids import COUNTER_BITS
+from bendybus.model.message import Marks
+from bendybus.model.scanned import NO_INSTANT, Scanned, Slices
+from bendybus.store.checksum import CHECKSUM_SIZE
+from bendybus.store.checksums import are_intact, seeds_of
+from bendybus.store.marks import MarksDamaged
+from bendybus.store.scan import Scan
+from bendybus.store.sqlite.database import COUNTER_BITS_HERE, rows_of_queue
+from bendybus.store.sqlite.digits import Uneven, long_numbers
+from bendybus.store.sqlite.runs import RUN_LENGTH_MAX, Run
+from bendybus.store.sqlite.scanned_texts import marks_of, seeds_with_keys, slices_of
+from bendybus.store.sqlite.scanner import Suspicious
+from bendybus.store.sqlite.statements import STATEMENTS
+
+Numbers = NDArray[np.int64]
+
+# As wide as the statement has bits for. One scan looks at so many stretches without a message.
+IDS_TOGETHER_MAX: Final = 1 << 20
+EMPTY_STRETCHES_MAX: Final = 32
+_STATE_SHIFT, _STATE_MASK, _COUNT_SHIFT = 20, 0xF, 24
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What the rows of some messages say, without their texts."""
+
+    ids: Numbers
+    bodies: Numbers
+    enqueued_at: Numbers
+    delivery_counts: Numbers
+    states: Numbers
+    expires_at: Numbers
+    bytes: int
+    has_keys: bool = False
+    has_marks: bool = False
+
+
+def scan(connection: apsw.Connection, request: Scan) -> Scanned:
+    """Read the next messages. Raises `Suspicious`, `EntityNotFound` or `apsw.Error`."""
+    connection.execute("BEGIN")
+    try:
+        return _Reading(connection, request).read()
+    finally:
+        connection.execute("ROLLBACK")
+
+
+class _Reading:
+    """One scan, within one state of the file."""
+
+    def __init__(self, connection: apsw.Connection, request: Scan) -> None:
+        self._connection = connection
+        self._request = request
+        found = self._row("scan_fragment", request.queue)
+        if found is None:
+            raise EntityNotFound(f"The store holds no queue {request.queue}.")
+        self._offset = (request.queue << COUNTER_BITS_HERE) - (found[0] << COUNTER_BITS)
+        first, end = rows_of_queue(request.queue)
+        self._end = min(end, max(first, request.until_sequence + self._offset))
+        # The first number that is ever given is 1.
+        self._start = min(self._end, max(first + 1, request.from_sequence + self._offset))
+
+    def read(self) -> Scanned:
+        """Find a stretch with messages that is not too large, and read it."""
+        request = self._request
+        at, width = self._start, min(request.count_max, IDS_TOGETHER_MAX)
+        looked, is_widened = 0, False
+        while at < self._end and looked < EMPTY_STRETCHES_MAX:
+            end = min(at + width, self._end)
+            try:
+                rows = self._rows(at, end)
+                if not len(rows.ids):
+                    looked += 1
+                    at = self._next_row(end)
+                    continue
+                if rows.bytes > request.bytes_max and width > 1:
+                    width = max(1, min(width // 2, width * request.bytes_max // rows.bytes))
+                    continue
+                if len(rows.ids) < width // 2 and not is_widened and end < self._end:
+                    # Few of these are left: as many as wanted stand on a longer stretch.
+                    width, is_widened = self._width_of(at), True
+                    continue
+                return self._columns(rows, end)
+            except (Uneven, MarksDamaged, UnicodeDecodeError) as error:
+                raise Suspicious from error
+        return self._columns(_no_rows(), at)
+
+    def _rows(self, first: int, end: int) -> _Rows:
+        rows = self._message_rows(first, end)
+        if self._request.reservation is not None:
+            return rows
+        runs = self._runs(first, end)
+        return _with_runs(rows, runs, self._run_bytes(runs)) if runs else rows
+
+    def _message_rows(self, first: int, end: int) -> _Rows:
+        name, more = "scan_rows", ()
+        if self._request.is_choosy:
+            name, more = "scan_chosen_rows", self._request.choice
+        found = self._row(name, first, end, *more)
+        assert found is not None, "an aggregate always has one row"
+        count = found[0]
+        if count == 0:
+            return _no_rows()
+        packed = long_numbers(found[2], count)
+        ids = (packed & (1 << _STATE_SHIFT) - 1) + first
+        enqueued_at = long_numbers(found[3], count)
+        if ids[-1] >= end or (np.diff(ids) <= 0).any():
+            raise Uneven
+        return _Rows(
+            ids,
+            self._bodies(ids, found[4], found[5]),
+            enqueued_at,
+            packed >> _COUNT_SHIFT,
+            packed >> _STATE_SHIFT & _STATE_MASK,
+            self._expiries(ids, enqueued_at, found[6:9]),
+            found[1],
+            found[9] > 0,
+            found[10] > 0,
+        )
+
+    def _bodies(self, ids: Numbers, least: int, most: int) -> Numbers:
+        """Return the rows of the bodies; nearly always as far from the messages as each other."""
+        if least == most:
+            return ids + least
+        found = self._row("scan_body_ids", apsw.carray(ids))
+        assert found is not None, "an aggregate always has one row"
+        return np.array(json.loads(found[0]), np.int64)
+
+    def _expiries(self, ids: Numbers, enqueued_at: Numbers, lives: tuple[int, int, int]) -> Numbers:
+        count, shortest, longest = lives
+        if count == 0:
+            return np.full(len(ids), NO_INSTANT, np.int64)
+        if count == len(ids) and shortest == longest:
+            return enqueued_at + shortest
+        found = self._row("scan_lives", apsw.carray(ids))
+        assert found is not None, "an aggregate always has one row"
+        expires_at = long_numbers(found[0], len(ids)) - 1
+        expires_at[expires_at < 0] = NO_INSTANT
+        return expires_at
+
+    def _runs(self, first: int, end: int) -> list[Run]:
+        """Return the runs of a stretch, cut to it."""
+        choice = self._request
+        found = self._row("scan_runs", max(first - RUN_LENGTH_MAX + 1, self._row_zero), end)
+        assert found is not None, "an aggregate always has one row"
+        runs: list[Run] = []
+        for *values, checksum in json.loads(found[0]):
+            run = Run(*values)
+            if run.checksum != checksum:
+                raise Uneven
+            start, stop = max(first, run.first), min(end, run.first + run.length)
+            if start < stop and _is_run_chosen(run, choice):
+                body = run.body + start - run.first
+                runs.append(Run(start, stop - start, body, run.enqueued_at, run.expires_at))
+        return runs
+
+    @property
+    def _row_zero(self) -> int:
+        return rows_of_queue(self._request.queue)[0]
+
+    def _run_bytes(self, runs: list[Run]) -> int:
+        """Say how large the contents of runs are; no row says it."""
+        spans = json.dumps([(run.body, run.body + run.length) for run in runs])
+        found = self._row("scan_run_bytes", spans)
+        assert found is not None, "an aggregate always has one row"
+        return found[0] or 0
+
+    def _next_row(self, row: int) -> int:
+        """Return the next row that may be a message."""
+        found = self._row("scan_next", row, self._end)
+        assert found is not None, "a row of values, always"
+        # A run that began before may reach beyond the row.
+        reach = self._row("scan_runs", max(row - RUN_LENGTH_MAX + 1, self._row_zero), row)
+        assert reach is not None, "an aggregate always has one row"
+        if any(first + length > row for first, length, *_ in json.loads(reach[0])):
+            return row
+        return min((each for each in found if each is not None), default=self._end)
+
+    def _width_of(self, first: int) -> int:
+        """Return how many ids there are up to as many messages as are wanted."""
+        widest = min(self._end, first + IDS_TOGETHER_MAX)
+        found = self._row("scan_end", first, widest, self._request.count_max)
+        return (widest if found is None else found[0]) - first
+
+    def _columns(self, rows: _Rows, end: int) -> Scanned:
+        """Read the texts of some rows."""
+        count = len(rows.ids)
+        sessions = keys = contents = None
+        marks: list[Marks | None] | None = None
+        if rows.has_keys:
+            found = self._row("scan_keys", apsw.carray(rows.ids))
+            assert found is not None, "an aggregate always has one row"
+            sessions, keys = slices_of(*found[:2], count), slices_of(*found[2:], count)
+        if rows.has_marks:
+            found = self._row("scan_marks", apsw.carray(rows.ids))
+            assert found is not None, "an aggregate always has one row"
+            marks = marks_of(slices_of(*found, count))
+        if self._request.has_contents and count:
+            contents = self._contents(rows, sessions, keys)
+        return Scanned(
+            count=count,
+            next_sequence=end - self._offset if end < self._end else None,
+            sequences=(rows.ids - self._offset).data,
+            enqueued_at=rows.enqueued_at.data,
+            delivery_counts=rows.delivery_counts.data,
+            states=rows.states.data,
+            expires_at=rows.expires_at.data,
+            session_ids=sessions,
+            partition_keys=keys,
+            marks=marks,
+            contents=contents,
+        )
+
+    def _contents(self, rows: _Rows, sessions: Slices | None, keys: Slices | None) -> Slices:
+        bodies = rows.bodies
+        first, last = int(bodies[0]), int(bodies[-1])
+        if last - first == len(bodies) - 1 and (np.diff(bodies) == 1).all():
+            found = self._row("scan_bodies", first, last + 1)
+        else:
+            found = self._row("scan_bodies_of", apsw.carray(bodies))
+        assert found is not None, "an aggregate always has one row"
+        slices = slices_of(*found, len(bodies))
+        seeds = seeds_of(bodies, rows.enqueued_at)
+        if sessions is not None and keys is not None:
+            seeds = seeds_with_keys(seeds, sessions, keys)
+        starts = np.asarray(slices.starts)
+        if not are_intact(found[1], starts, seeds):
+            raise Uneven
+        ends = np.asarray(slices.ends) - CHECKSUM_SIZE
+        return Slices(slices.joined, slices.starts, ends.data)
+
+    def _row(self, name: str, *bindings: object) -> tuple[Any, ...] | None:
+        rows = self._connection.execute(STATEMENTS[name], bindings).fetchall()
+        return rows[0] if rows else None
+
+
+def _no_rows() -> _Rows:
+    none = np.zeros(0, np.int64)
+    return _Rows(none, none, none, none, none, none, 0)
+
+
+def _is_run_chosen(run: Run, request: Scan) -> bool:
+    """Say whether a scan wants the messages of a run, which are active and have no keys."""
+    if request.session_ids is not None or request.partition_keys is not None:
+        return False
+    if request.states is not None and 0 not in request.states:
+        return False
+    since, until = request.enqueued_from, request.enqueued_until
+    return (since is None or run.enqueued_at >= since) and (
+        until is None or run.enqueued_at < until
+    )
+
+
+def _with_runs(rows: _Rows, runs: list[Run], size: int) -> _Rows:
+    """Put the messages of runs among the others. None of them has keys or marks."""
+    lengths = np.array([run.length for run in runs], np.int64)
+    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+    def spread(values: list[int]) -> Numbers:
+        return np.repeat(np.array(values, np.int64), lengths)
+
+    ids = spread([run.first for run in runs]) + steps
+    bodies = spread([run.body for run in runs]) + steps
+    expires_at = spread([run.expires_at or NO_INSTANT for run in runs])
+    zeros = np.zeros(len(ids), np.int64)
+    columns = zip(
+        (rows.ids, rows.bodies, rows.enqueued_at, rows.delivery_counts, rows.states),
+        (ids, bodies, spread([run.enqueued_at for run in runs]), zeros, zeros),
+        strict=True,
+    )
+    order = np.argsort(np.concatenate([rows.ids, ids]), kind="stable")
+    joined = [np.concatenate(pair)[order] for pair in columns]
+    expiries = np.concatenate([rows.expires_at, expires_at])[order]
+    return _Rows(*joined, expiries, rows.bytes + size, rows.has_keys, rows.has_marks)
