@@ -102,7 +102,15 @@ def _contents() -> list[bytes]:
 
 
 def _message(number: int) -> Message:
-    properties = [f"message-{number}", None, None, "order", None, None, Symbol("text/plain")]
+    properties: list[object] = [
+        f"message-{number}",
+        None,
+        None,
+        "order",
+        None,
+        None,
+        Symbol("text/plain"),
+    ]
     user = {"colour": "red", "size": Int(number)}
     return read_message(
         encode_properties(properties)

@@ -127,7 +127,8 @@ class Walk:
     @property
     def is_at_end(self) -> Flags:
         """Who has arrived at the end of the message."""
-        return self.at == self._ends
+        is_at_end: Flags = self.at == self._ends
+        return is_at_end
 
     def _overlapping(self, kind: str) -> NDArray[np.generic]:
         """Show the numbers that begin at every byte."""

@@ -39,7 +39,7 @@ def are_intact(joined: bytes, starts: NDArray[np.int64], seeds: NDArray[np.uint3
         (len(chain) - CHECKSUM_SIZE + 1,), np.dtype("<u4"), chain, strides=(1,)
     )
     words[starts[1:]] ^= seeds[1:] ^ np.uint32(RESIDUE)
-    return crc32(chain, int(seeds[0])) == RESIDUE
+    return crc32(chain.data, int(seeds[0])) == RESIDUE
 
 
 def seeds_with_fields(

@@ -168,7 +168,8 @@ marks = st.builds(
     dead_letter_description=short_texts,
     dead_letter_source=short_texts,
     property_changes=st.one_of(
-        st.none(), st.dictionaries(texts, scalars, max_size=2).map(encode_changes)
+        st.none(),
+        st.dictionaries(texts, scalars, max_size=2).map(lambda each: encode_changes(dict(each))),
     ),
     hops=st.sampled_from([None, 1]),
 )

@@ -108,9 +108,11 @@ class _Reading:
         return _with_runs(rows, runs, self._run_bytes(runs)) if runs else rows
 
     def _message_rows(self, first: int, end: int) -> _Rows:
-        name, more = "scan_rows", ()
+        name, more = "scan_rows", self._request.choice
         if self._request.is_choosy:
-            name, more = "scan_chosen_rows", self._request.choice
+            name = "scan_chosen_rows"
+        else:
+            more = ()
         found = self._row(name, first, end, *more)
         assert found is not None, "an aggregate always has one row"
         count = found[0]
@@ -178,7 +180,7 @@ class _Reading:
         spans = json.dumps([(run.body, run.body + run.length) for run in runs])
         found = self._row("scan_run_bytes", spans)
         assert found is not None, "an aggregate always has one row"
-        return found[0] or 0
+        return int(found[0] or 0)
 
     def _next_row(self, row: int) -> int:
         """Return the next row that may be a message."""
@@ -189,13 +191,15 @@ class _Reading:
         assert reach is not None, "an aggregate always has one row"
         if any(first + length > row for first, length, *_ in json.loads(reach[0])):
             return row
-        return min((each for each in found if each is not None), default=self._end)
+        rows: list[int] = [each for each in found if each is not None]
+        return min(rows, default=self._end)
 
     def _width_of(self, first: int) -> int:
         """Return how many ids there are up to as many messages as are wanted."""
         widest = min(self._end, first + IDS_TOGETHER_MAX)
         found = self._row("scan_end", first, widest, self._request.count_max)
-        return (widest if found is None else found[0]) - first
+        end: int = widest if found is None else found[0]
+        return end - first
 
     def _columns(self, rows: _Rows, end: int) -> Scanned:
         """Read the texts of some rows."""
@@ -205,11 +209,12 @@ class _Reading:
         if rows.has_keys:
             found = self._row("scan_keys", apsw.carray(rows.ids))
             assert found is not None, "an aggregate always has one row"
-            sessions, keys = slices_of(*found[:2], count), slices_of(*found[2:], count)
+            sessions = slices_of(found[0], found[1], count)
+            keys = slices_of(found[2], found[3], count)
         if rows.has_marks:
             found = self._row("scan_marks", apsw.carray(rows.ids))
             assert found is not None, "an aggregate always has one row"
-            marks = marks_of(slices_of(*found, count))
+            marks = marks_of(slices_of(found[0], found[1], count))
         if self._request.has_contents and count:
             contents = self._contents(rows, sessions, keys)
         return Scanned(
@@ -234,7 +239,7 @@ class _Reading:
         else:
             found = self._row("scan_bodies_of", apsw.carray(bodies))
         assert found is not None, "an aggregate always has one row"
-        slices = slices_of(*found, len(bodies))
+        slices = slices_of(found[0], found[1], len(bodies))
         seeds = seeds_of(bodies, rows.enqueued_at)
         if sessions is not None and keys is not None:
             seeds = seeds_with_keys(seeds, sessions, keys)
@@ -278,12 +283,20 @@ def _with_runs(rows: _Rows, runs: list[Run], size: int) -> _Rows:
     bodies = spread([run.body for run in runs]) + steps
     expires_at = spread([run.expires_at or NO_INSTANT for run in runs])
     zeros = np.zeros(len(ids), np.int64)
-    columns = zip(
-        (rows.ids, rows.bodies, rows.enqueued_at, rows.delivery_counts, rows.states),
-        (ids, bodies, spread([run.enqueued_at for run in runs]), zeros, zeros),
-        strict=True,
-    )
+    enqueued_at = spread([run.enqueued_at for run in runs])
     order = np.argsort(np.concatenate([rows.ids, ids]), kind="stable")
-    joined = [np.concatenate(pair)[order] for pair in columns]
-    expiries = np.concatenate([rows.expires_at, expires_at])[order]
-    return _Rows(*joined, expiries, rows.bytes + size, rows.has_keys, rows.has_marks)
+
+    def joined(of_rows: Numbers, of_runs: Numbers) -> Numbers:
+        return np.concatenate([of_rows, of_runs])[order]
+
+    return _Rows(
+        joined(rows.ids, ids),
+        joined(rows.bodies, bodies),
+        joined(rows.enqueued_at, enqueued_at),
+        joined(rows.delivery_counts, zeros),
+        joined(rows.states, zeros),
+        joined(rows.expires_at, expires_at),
+        rows.bytes + size,
+        rows.has_keys,
+        rows.has_marks,
+    )
