@@ -1,6 +1,7 @@
 """Contents read side by side say what they say one by one, whatever shape they have."""
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -162,6 +163,11 @@ def payloads(draw: st.DrawFn) -> bytes:
     return b"".join(parts)
 
 
+def changes_of(changes: Mapping[str, object]) -> bytes:
+    """Encode what a receiver changed."""
+    return encode_changes(dict(changes.items()))
+
+
 marks = st.builds(
     Marks,
     dead_letter_reason=short_texts,
@@ -169,7 +175,7 @@ marks = st.builds(
     dead_letter_source=short_texts,
     property_changes=st.one_of(
         st.none(),
-        st.dictionaries(texts, scalars, max_size=2).map(lambda each: encode_changes(dict(each))),
+        st.dictionaries(texts, scalars, max_size=2).map(changes_of),
     ),
     hops=st.sampled_from([None, 1]),
 )
