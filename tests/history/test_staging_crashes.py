@@ -1,0 +1,114 @@
+"""A broker that dies between any two steps of staging and publishing loses and doubles nothing."""
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from bendybus.broker import stage as staging
+from bendybus.broker.finish_staged import STAGE_AGE_MAX_MS, Finisher
+from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic, TopicProperties
+from bendybus.model.message import Message
+from bendybus.testing.clock import ManualClock
+from bendybus.testing.local_broker import LocalBroker, local_broker
+from tests.history.dying_stores import DyingStores
+from tests.unit.broker.staging_verbs import begin, grouped, held, publish, rows_left
+from tests.unit.broker.topic_messages import note, seen
+
+pytestmark = pytest.mark.spec("R9.3")
+ENTITIES = (
+    Queue("orders"),
+    Queue("parts", QueueProperties(enable_partitioning=True)),
+    Topic("news", TopicProperties(enable_partitioning=True), (Subscription("all"),)),
+)
+ROWS = 12
+STEPS_MIN = 8
+READ_FROM = {"orders": "orders", "parts": "parts", "news": "news/subscriptions/all"}
+
+
+def rows(tasks: int, task: int) -> list[Message]:
+    """Make the rows of a task; some have a key."""
+    messages: list[Message] = []
+    for number in range(task, ROWS, tasks):
+        message = note(str(number))
+        message.partition_key = str(number % 5) if number % 3 else None
+        messages.append(message)
+    return messages
+
+
+async def write(broker: LocalBroker, name: str, tasks: int) -> None:
+    """Write a batch in so many tasks; one of them is tried twice."""
+    queue = broker.queue(name)
+    stages: list[str] = []
+    for task in [*range(tasks), tasks - 1]:
+        stage = await begin(broker, queue)
+        await stage.add(grouped(queue, rows(tasks, task)))
+        stages.append((await stage.complete()).stage)
+    del stages[tasks - 1]
+    await publish(broker, queue, stages)
+
+
+async def visible(broker: LocalBroker, name: str) -> list[int]:
+    """Return the rows that are there."""
+    return sorted(int(seen(each)[0]) for each in await held(broker.queue(READ_FROM[name])))
+
+
+async def live_and_die(folder: Path, clock: ManualClock, name: str, calls: int) -> bool:
+    """Write until the broker dies at some call; say whether it was done before."""
+    is_done = False
+
+    async def all_of_it() -> None:
+        nonlocal is_done
+        await write(broker, name, 2)
+        is_done = True
+
+    async with local_broker(folder, ENTITIES, clock, stores=2) as broker:
+        stores = DyingStores(broker.stores)
+        await stores.live_on(calls, all_of_it())
+    return is_done
+
+
+@pytest.mark.parametrize("name", READ_FROM)
+async def test_a_batch_that_is_written_again_after_a_crash_is_there_once(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "CHUNK_MESSAGES_MAX", 3)
+    for calls in count(1):
+        clock = ManualClock()
+        folder = tmp_path / str(calls)
+        folder.mkdir()
+        is_done = await live_and_die(folder, clock, name, calls)
+        async with local_broker(folder, ENTITIES, clock, stores=2) as broker:
+            await write(broker, name, 3)
+            assert await visible(broker, name) == [*range(ROWS)], f"died at call {calls}"
+            clock.advance(STAGE_AGE_MAX_MS / 1000)
+            await Finisher(broker.namespaces, clock).look()
+            assert await rows_left(broker) == [0, 0], f"died at call {calls}"
+        if is_done:
+            assert calls > STEPS_MIN
+            return
+
+
+@pytest.mark.parametrize("name", READ_FROM)
+async def test_a_batch_whose_writer_never_comes_back_is_there_as_a_whole_or_not_at_all(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "CHUNK_MESSAGES_MAX", 3)
+    outcomes: list[int] = []
+    for calls in count(1):
+        clock = ManualClock()
+        folder = tmp_path / str(calls)
+        folder.mkdir()
+        is_done = await live_and_die(folder, clock, name, calls)
+        async with local_broker(folder, ENTITIES, clock, stores=2) as broker:
+            clock.advance(STAGE_AGE_MAX_MS / 1000)
+            await Finisher(broker.namespaces, clock).look()
+            there = await visible(broker, name)
+            assert there in ([], [*range(ROWS)]), f"died at call {calls}"
+            assert await rows_left(broker) == [0, 0], f"died at call {calls}"
+            outcomes.append(len(there))
+        if is_done:
+            break
+    # From some call on, which is the decision, all of it is there.
+    assert outcomes == sorted(outcomes)
+    assert outcomes.count(ROWS) > 3
