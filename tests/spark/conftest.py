@@ -70,7 +70,7 @@ def write_empty_namespace(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
     config = write_empty_namespace(tmp_path_factory.mktemp("bus"))
-    with broker_process(config) as broker:
+    with broker_process(config, has_flight=True) as broker:
         yield Bus(broker)
         assert "Traceback" not in broker.log, broker.log
 

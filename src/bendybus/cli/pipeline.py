@@ -1,7 +1,6 @@
 """`bendybus pipeline`: bulk work on Spark. Spark is imported when a pipeline runs."""
 
 import json
-import signal
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -148,7 +147,6 @@ def _executed(
     """Run it until it ends or somebody interrupts it, which is no failure of its."""
     from bendybus.pipelines.execute import execute
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     last = Reading("starting")
     try:
         with shown_readings(name, output) as show:

@@ -73,13 +73,11 @@ def pipeline_signature(options: type[BusOptions]) -> Signature:
 
 def read_options(options: type[BusOptions], said: dict[str, Any]) -> BusOptions:
     """Make a pipeline's options of what was said; the rest stays in `said`."""
-    taken = {field.name: said.pop(field.name) for field in fields(options)}
-    return options(
-        **{
-            name: tuple(value or ()) if _is_repeated(options, name) else value
-            for name, value in taken.items()
-        }
-    )
+    taken: dict[str, Any] = {field.name: said.pop(field.name) for field in fields(options)}
+    for name, value in taken.items():
+        if _is_repeated(options, name):
+            taken[name] = tuple(value or ())
+    return options(**taken)
 
 
 def _parameter(field: Field[Any], hint: Any) -> Parameter:  # noqa: ANN401 - any type

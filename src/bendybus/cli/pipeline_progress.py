@@ -29,6 +29,8 @@ def as_line(reading: Reading) -> str:
     parts = [reading.stage]
     if reading.rows:
         parts += [f"{reading.rows:,} rows", f"{reading.rows_per_second:,.0f}/s"]
+    elif reading.tasks:
+        parts.append(f"{reading.tasks_done} of {reading.tasks} tasks")
     if reading.lag is not None:
         parts.append(f"{reading.lag:,} waiting")
     return " · ".join(parts)

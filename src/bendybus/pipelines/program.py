@@ -43,12 +43,11 @@ class Program:
 
     @property
     def help(self) -> str:
-        """What it says of itself."""
+        """What it says of itself; nothing if it cannot be read."""
         try:
-            tree = ast.parse(self.source)
-        except SyntaxError as error:
-            raise PipelineFailed(f"{self.path}, line {error.lineno}: {error.msg}") from None
-        return ast.get_docstring(tree) or ""
+            return ast.get_docstring(ast.parse(self.source)) or ""
+        except SyntaxError:
+            return ""
 
     @property
     def summary(self) -> str:
@@ -58,10 +57,14 @@ class Program:
     def load(self) -> Loaded:
         """Import it. Raises `PipelineFailed` if Spark is missing, or the file is no pipeline."""
         check_spark()
-        if self.is_shipped:
-            module = import_module(f"bendybus.pipelines.{self.name}")
-        else:
-            module = import_file(self.name, self.path)
+        try:
+            if self.is_shipped:
+                module = import_module(f"bendybus.pipelines.{self.name}")
+            else:
+                module = import_file(self.name, self.path)
+        except SyntaxError as error:
+            place = f"{error.filename}, line {error.lineno}"
+            raise PipelineFailed(f"{place}: {error.msg}") from None
         options = getattr(module, "Options", None)
         run = getattr(module, "run", None)
         if not (isinstance(options, type) and issubclass(options, BusOptions) and callable(run)):

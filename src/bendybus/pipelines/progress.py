@@ -3,10 +3,12 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
@@ -20,9 +22,11 @@ from pyspark.sql.streaming.listener import (
 )
 
 from bendybus.pipelines.failure import PipelineFailed, reason_of
+from bendybus.pipelines.interruption import Interruption
 from bendybus.pipelines.reading import Reading
 
-_WAIT_SECONDS: Final = 0.5
+_WAIT_SECONDS: Final = 1
+_LOOK_SECONDS: Final = 0.5
 # Spark tells its listeners of a batch some time after it is done.
 _TOLD_SECONDS_MAX: Final = 10.0
 
@@ -30,9 +34,15 @@ _TOLD_SECONDS_MAX: Final = 10.0
 class Progress:
     """What a pipeline says of its way while it runs. Whoever shows it is told of every change."""
 
-    def __init__(self, spark: SparkSession, show: Callable[[Reading], None]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        show: Callable[[Reading], None],
+        interruption: Interruption | None = None,
+    ) -> None:
         self._spark = spark
         self._show = show
+        self._interruption = interruption
         # Spark's listener speaks from a thread of its own.
         self._lock = threading.Lock()
         self._begun = time.monotonic()
@@ -44,20 +54,50 @@ class Progress:
         return self._now
 
     def stage(self, text: str) -> None:
-        """Say what is being done from now on."""
+        """Say what is being done from now on. Raises `KeyboardInterrupt` if it is to end."""
         self._tell(stage=text)
+        self._check()
 
     def rows(self, count: int) -> None:
-        """Say that so many more rows are done."""
+        """Say that so many more rows are done. Raises `KeyboardInterrupt` if it is to end."""
         with self._lock:
             rows = self._now.rows + count
         seconds = max(time.monotonic() - self._begun, 0.001)
         self._tell(rows=rows, rows_per_second=rows / seconds)
+        self._check()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While the block runs, tell how many tasks of what Spark has in hand are done."""
+        is_over = threading.Event()
+
+        def watch() -> None:
+            # A Spark that went away meanwhile is told of by whoever waits for its work.
+            with suppress(Py4JError, OSError):
+                while not is_over.wait(_LOOK_SECONDS):
+                    self._tell_of_tasks()
+
+        thread = threading.Thread(target=watch, name="watch-tasks", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _tell_of_tasks(self) -> None:
+        tracker = self._spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        tasks = sum(stage.numTasks for stage in stages if stage is not None)
+        if (done, tasks) != (self._now.tasks_done, self._now.tasks):
+            self._tell(tasks_done=done, tasks=tasks)
 
     def follow(self, query: StreamingQuery) -> None:
-        """Show a stream's progress until it ends. Raises `PipelineFailed` if it fails.
+        """Show a stream's progress until it ends.
 
-        However this is left, the stream is stopped.
+        However this is left, the stream is stopped. Raises `PipelineFailed` if it fails, and
+        `KeyboardInterrupt` if somebody wants the pipeline to end.
         """
         listener = _Listener(str(query.runId), self._tell_of_batch)
         self._spark.streams.addListener(listener)
@@ -70,6 +110,11 @@ class Progress:
             query.stop()
             listener.is_over.wait(_TOLD_SECONDS_MAX)
             self._spark.streams.removeListener(listener)
+        self._check()
+
+    def _check(self) -> None:
+        if self._interruption is not None:
+            self._interruption.check()
 
     def _tell_of_batch(self, batch: StreamingQueryProgress) -> None:
         with self._lock:
@@ -99,11 +144,11 @@ def _lag(end: Mapping[str, Any] | None, latest: Mapping[str, Any] | None) -> int
     if latest is None:
         return None
     if isinstance(told := latest.get("lag"), dict):
-        return sum(told.values())
+        return sum(map(int, told.values()))
     if end is None:
         return None
     fragments = [key for key in latest if key.isdigit()]
-    return sum(max(0, latest[key] - end.get(key, 0)) for key in fragments)
+    return sum(max(0, int(latest[key]) - int(end.get(key, 0))) for key in fragments)
 
 
 def _object(text: str | None) -> Mapping[str, Any] | None:

@@ -14,3 +14,6 @@ class Reading:
     lag: int | None = None
     # The last batch of a stream that is done.
     batch: int | None = None
+    # Of the work that Spark has in hand: how many of its tasks are done, and how many there are.
+    tasks_done: int = 0
+    tasks: int = 0

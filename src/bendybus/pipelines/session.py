@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import tempfile
 import zipfile
@@ -35,7 +36,7 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Run Spark while the block runs. Raises `PipelineFailed` if it does not start.
 
-    `confs` are settings of Spark that count before ours.
+    `confs` are settings of Spark that count before ours. Only for the main thread.
     """
     cores = cores_of(master)
     _prepare_environment(is_local=cores is not None)
@@ -43,10 +44,13 @@ def spark_session(
     settings = _settings() | (_cluster_settings() if cores is None else _local_settings(cores))
     for key, value in {**settings, **(confs or {})}.items():
         builder = builder.config(key, value)
+    interrupted = signal.getsignal(signal.SIGINT)
     try:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
         raise PipelineFailed(f"Spark does not start at {master}: {reason_of(error)}") from error
+    # Spark's own handler calls Java from within whatever call was interrupted.
+    signal.signal(signal.SIGINT, interrupted)
     try:
         check_version(spark.version)
         if cores is None:
