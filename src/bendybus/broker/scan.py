@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import ArgumentOutOfRange, StoreUnavailable
 from bendybus.model.ids import Instant, sequence_number
@@ -19,6 +20,13 @@ from bendybus.store.scan import Scan
 # One piece. More at once saves little time, and two of each reader may be in memory.
 SCANNED_MESSAGES_MAX: Final = 16_384
 SCANNED_BYTES_MAX: Final = 6 * 1024 * 1024
+
+
+class ReaderKey(NamedTuple):
+    """A reader, and the token that it was given."""
+
+    name: str
+    token: str
 
 
 class ScanStretch(NamedTuple):
@@ -78,24 +86,73 @@ async def scan(
     `StoreUnavailable` otherwise. The next piece is read while the last is looked at.
     """
     for stretch in stretches:
-        if not 0 <= stretch.fragment < len(sub_queue.sources):
-            raise ArgumentOutOfRange(
-                f"{sub_queue.queue.name} has no fragment {stretch.fragment};"
-                f" it has {len(sub_queue.sources)}, counted from 0."
-            )
+        source = _source(sub_queue, stretch.fragment)
         try:
-            async for piece in _pieces(sub_queue, stretch, wanted):
+            async for piece in _pieces(source, stretch, wanted):
                 yield piece
         except StoreUnavailable:
-            if skipped is None:
-                raise sub_queue.queue.unavailable(sub_queue.sources[stretch.fragment]) from None
-            skipped.append(stretch.fragment)
+            _skip(sub_queue, source, skipped)
 
 
-async def _pieces(
-    sub_queue: ServedSubQueue, stretch: ScanStretch, wanted: Wanted
+class Positions(NamedTuple):
+    """What a reader has reserved in a fragment: behind one position, up to another."""
+
+    fragment: int
+    after: int
+    until: int
+
+
+async def scan_reserved(
+    sub_queue: ServedSubQueue,
+    reader: ReaderKey,
+    positions: Sequence[Positions],
+    wanted: Wanted,
+    clock: Clock,
+    *,
+    skipped: list[int] | None = None,
 ) -> AsyncIterator[Scanned]:
-    source = sub_queue.sources[stretch.fragment]
+    """Read what a reader has reserved, a piece for each reservation; see `scan`.
+
+    Raises `ReaderLost`. What `wanted` says of messages does not count: all of them are shown.
+    """
+    for each in positions:
+        source = _source(sub_queue, each.fragment)
+        try:
+            found = await source.store.reservations(
+                source.number,
+                reader.name,
+                reader.token,
+                after=each.after,
+                until=each.until,
+                now=clock.now(),
+            )
+        except StoreUnavailable:
+            _skip(sub_queue, source, skipped)
+            continue
+        whole = whole_fragment(each.fragment)
+        stretches = [whole._replace(reservation=reservation.number) for reservation in found]
+        async for piece in scan(sub_queue, stretches, wanted, skipped=skipped):
+            yield piece
+
+
+def _source(sub_queue: ServedSubQueue, fragment: int) -> Source:
+    if not 0 <= fragment < len(sub_queue.sources):
+        raise ArgumentOutOfRange(
+            f"{sub_queue.queue.name} has no fragment {fragment};"
+            f" it has {len(sub_queue.sources)}, counted from 0."
+        )
+    return sub_queue.sources[fragment]
+
+
+def _skip(sub_queue: ServedSubQueue, source: Source, skipped: list[int] | None) -> None:
+    """Note that a store is away. Raises `StoreUnavailable` if nobody keeps a list of these."""
+    if skipped is None:
+        raise sub_queue.queue.unavailable(source) from None
+    if source.fragment not in skipped:
+        skipped.append(source.fragment)
+
+
+async def _pieces(source: Source, stretch: ScanStretch, wanted: Wanted) -> AsyncIterator[Scanned]:
     under_way: Awaitable[Scanned] | None = source.store.scan(wanted.of(source, stretch))
     try:
         while under_way is not None:

@@ -26,7 +26,7 @@ class Scan:
     # Contents take most of the time, and some readers want only what stands beside them.
     has_contents: bool = True
     states: tuple[MessageState, ...] | None = None
-    # Only what is reserved under this number.
+    # What is reserved under this number, all of it, and nothing else is asked for then.
     reservation: int | None = None
     enqueued_from: Instant | None = None
     enqueued_until: Instant | None = None
@@ -40,7 +40,6 @@ class Scan:
             each is not None
             for each in (
                 self.states,
-                self.reservation,
                 self.enqueued_from,
                 self.enqueued_until,
                 self.session_ids,
@@ -53,7 +52,6 @@ class Scan:
         """What is wanted, as statements take it; lists as JSON."""
         return (
             None if self.states is None else json.dumps(self.states),
-            self.reservation,
             self.enqueued_from or 0,
             _FOREVER if self.enqueued_until is None else self.enqueued_until,
             None if self.session_ids is None else json.dumps(self.session_ids),

@@ -21,7 +21,12 @@ def scan_carefully(database: Database, request: Scan) -> Scanned:
     """Read the next messages one by one; see `MessageStore.scan`."""
     limits = min(request.count_max, MESSAGES_MAX), request.bytes_max
     start = request.from_sequence
-    found = reading.browse(database, request.queue, start, limits)
+    if request.reservation is not None:
+        found = reading.read_reserved(
+            database, request.queue, request.reservation, max(start, 0), limits
+        )
+    else:
+        found = reading.browse(database, request.queue, start, limits)
     within = [each for each in found if each.sequence < request.until_sequence]
     if not within:
         return scanned_of([], None, has_contents=request.has_contents)

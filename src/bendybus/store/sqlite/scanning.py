@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bendybus.model.errors import EntityNotFound
 from bendybus.model.ids import COUNTER_BITS
-from bendybus.model.message import Marks
+from bendybus.model.message import Marks, MessageState
 from bendybus.model.scanned import NO_INSTANT, Scanned, Slices
 from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.checksums import are_intact, seeds_of
@@ -78,6 +78,8 @@ class _Reading:
     def read(self) -> Scanned:
         """Find a stretch with messages that is not too large, and read it."""
         request = self._request
+        if request.reservation is not None:
+            return self._reserved(request.reservation)
         at, width = self._start, min(request.count_max, IDS_TOGETHER_MAX)
         looked, is_widened = 0, False
         while at < self._end and looked < EMPTY_STRETCHES_MAX:
@@ -100,10 +102,21 @@ class _Reading:
                 raise Suspicious from error
         return self._columns(_no_rows(), at)
 
+    def _reserved(self, number: int) -> Scanned:
+        """Read a reservation; none is large."""
+        try:
+            found = self._row("scan_reserved_rows", self._start, self._end, number)
+            assert found is not None, "an aggregate always has one row"
+            count = found[0]
+            ids = long_numbers(found[11], count) + self._start
+            states = np.full(count, MessageState.RESERVED, np.int64)
+            rows = self._made_rows(found, ids, long_numbers(found[2], count), states)
+            return self._columns(rows, self._end)
+        except (Uneven, MarksDamaged, UnicodeDecodeError) as error:
+            raise Suspicious from error
+
     def _rows(self, first: int, end: int) -> _Rows:
         rows = self._message_rows(first, end)
-        if self._request.reservation is not None:
-            return rows
         runs = self._runs(first, end)
         return _with_runs(rows, runs, self._run_bytes(runs)) if runs else rows
 
@@ -120,15 +133,23 @@ class _Reading:
             return _no_rows()
         packed = long_numbers(found[2], count)
         ids = (packed & (1 << _STATE_SHIFT) - 1) + first
-        enqueued_at = long_numbers(found[3], count)
         if ids[-1] >= end or (np.diff(ids) <= 0).any():
             raise Uneven
+        states = packed >> _STATE_SHIFT & _STATE_MASK
+        return self._made_rows(found, ids, packed >> _COUNT_SHIFT, states)
+
+    def _made_rows(
+        self, found: tuple[Any, ...], ids: Numbers, delivery_counts: Numbers, states: Numbers
+    ) -> _Rows:
+        if not len(ids):
+            return _no_rows()
+        enqueued_at = long_numbers(found[3], len(ids))
         return _Rows(
             ids,
             self._bodies(ids, found[4], found[5]),
             enqueued_at,
-            packed >> _COUNT_SHIFT,
-            packed >> _STATE_SHIFT & _STATE_MASK,
+            delivery_counts,
+            states,
             self._expiries(ids, enqueued_at, found[6:9]),
             found[1],
             found[9] > 0,

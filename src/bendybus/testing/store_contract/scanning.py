@@ -20,6 +20,7 @@ from bendybus.testing.store_contract.publishing import (
     publish_to_both,
     taker,
 )
+from bendybus.testing.store_contract.reserving import NAME, TOKEN, open_reader, reserve
 from bendybus.testing.store_contract.subject import (
     DEAD,
     FRAGMENT_HERE,
@@ -208,7 +209,6 @@ class ScanningContract(PublishingContract):
             ({"enqueued_from": after(1), "enqueued_until": after(2)}, [b"c"]),
             ({"session_ids": ("s", "t")}, [b"a"]),
             ({"partition_keys": ("k",)}, [b"b"]),
-            ({"reservation": 7}, []),
         ],
         ids=str,
     )
@@ -260,6 +260,30 @@ class ScanningContract(PublishingContract):
             ({"bytes_max": 2000}, 700),
         ):
             assert len(await everything(store, of(news.second, **choice))) == count
+
+    @promise(4)
+    @pytest.mark.parametrize("queue", [MAIN, PART])
+    async def test_of_a_reservation_all_is_shown_and_nothing_else(
+        self, store: Store, make_store: StoreMaker, queue: QueueNumber
+    ) -> None:
+        keyed = [Message(b"%d" % at, partition_key="k" if at % 2 else None) for at in range(20)]
+        numbers = await send(store, *MANY[:20], queue=queue)
+        await store.apply([Append(queue, keyed, ROOMY)], now=after(1))
+        await open_reader(store, queue=queue)
+        await lock(store, 5, queue=queue)
+        await reserve(store, 3, queue=queue)
+        await reserve(store, 25, queue=queue, at=1)
+        make_store.spoil_content(queue, numbers[6])
+        expected = [MANY[5], MANY[7]], [*MANY[8:20], *(each.content for each in keyed[:13])]
+        found = await store.reservations(queue, NAME, TOKEN, after=0, until=2, now=NOON)
+        for reservation, contents in zip(found, expected, strict=True):
+            rows = await everything(store, of(queue, reservation=reservation.number))
+            assert [row[-1] for row in rows] == contents
+            assert {row[3] for row in rows} == {MessageState.RESERVED}
+            start = int(str(rows[1][0]))
+            rest = of(queue, reservation=reservation.number, from_sequence=start)
+            assert await everything(store, rest) == rows[1:]
+        assert await everything(store, of(queue, reservation=99)) == []
 
     @promise(7)
     @pytest.mark.parametrize("spoiled", [[1], [700], [3, 4, 5, 300]], ids=str)

@@ -27,20 +27,30 @@ SELECT count(*), sum(size),
   FROM message
  WHERE id >= ?1 AND id < ?2 AND state <> 9
    AND (?3 IS NULL OR state IN (SELECT value FROM json_each(?3)))
-   AND (?4 IS NULL OR nonce = ?4)
-   AND enqueued_at >= ?5 AND enqueued_at < ?6
-   AND (?7 IS NULL OR session_id IN (SELECT value FROM json_each(?7)))
-   AND (?8 IS NULL OR partition_key IN (SELECT value FROM json_each(?8)));
+   AND enqueued_at >= ?4 AND enqueued_at < ?5
+   AND (?6 IS NULL OR session_id IN (SELECT value FROM json_each(?6)))
+   AND (?7 IS NULL OR partition_key IN (SELECT value FROM json_each(?7)));
+
+-- name: scan_reserved_rows
+-- Those of a reservation may be far from each other; their ids and counts come in full.
+SELECT count(*), sum(size),
+       CAST(group_concat(1000000000000000 + delivery_count, '') AS BLOB),
+       CAST(group_concat(1000000000000000 + enqueued_at, '') AS BLOB),
+       min(body - id), max(body - id),
+       count(expires_at), min(expires_at - enqueued_at), max(expires_at - enqueued_at),
+       count(session_id) + count(partition_key), count(marks),
+       CAST(group_concat(1000000000000000 + (id - ?1), '') AS BLOB)
+  FROM message INDEXED BY message_nonce
+ WHERE nonce = ?3 AND state = 3 AND locked_until IS NULL AND id >= ?1 AND id < ?2;
 
 -- name: chosen_ids
 SELECT json_group_array(id)
   FROM message
  WHERE id >= ?1 AND id < ?2
    AND (?3 IS NULL OR state IN (SELECT value FROM json_each(?3)))
-   AND (?4 IS NULL OR nonce = ?4)
-   AND enqueued_at >= ?5 AND enqueued_at < ?6
-   AND (?7 IS NULL OR session_id IN (SELECT value FROM json_each(?7)))
-   AND (?8 IS NULL OR partition_key IN (SELECT value FROM json_each(?8)));
+   AND enqueued_at >= ?4 AND enqueued_at < ?5
+   AND (?6 IS NULL OR session_id IN (SELECT value FROM json_each(?6)))
+   AND (?7 IS NULL OR partition_key IN (SELECT value FROM json_each(?7)));
 
 -- name: scan_runs
 SELECT json_group_array(json_array(first, length, body, enqueued_at, expires_at, checksum))
