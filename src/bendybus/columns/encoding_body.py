@@ -17,8 +17,7 @@ from bendybus.amqp.decode import decode_value
 from bendybus.amqp.values import AmqpCodecError
 from bendybus.columns.encoding_properties import Fault
 from bendybus.columns.pieces import BINARY, STRING, Pieces, lengths
-
-BODY_TYPES: Final = ("data", "text", "binary", "value", "sequence")
+from bendybus.columns.schema import BODY_TYPES
 
 _DATA: Final = b"\x00\x53\x75"
 _SEQUENCE: Final = b"\x00\x53\x76"

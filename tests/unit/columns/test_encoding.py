@@ -18,6 +18,7 @@ from bendybus.amqp.sections import (
 )
 from bendybus.columns.arrow_types import arrow_schema
 from bendybus.columns.encoding import EncodedRows, encode_rows
+from bendybus.columns.one_by_one import read_content
 from bendybus.columns.property_bytes import encode_property
 from bendybus.columns.target import check_columns
 from bendybus.content.incoming_message import read_message
@@ -109,6 +110,24 @@ def encoded_properties(bare: bytes) -> dict[object, bytes]:
             assert at == section.end
             return found
     return {}
+
+
+@given(st.lists(row_values(), min_size=1, max_size=5))
+def test_what_is_written_is_read_back(rows: list[dict[str, Any]]) -> None:
+    for message, row in zip(only_group(encode_rows(batch_of(rows), TARGET)), rows, strict=True):
+        read = read_content(message.content, None)
+        for name in ("to", "subject", "reply_to", "correlation_id", "content_type"):
+            assert read.texts.get(name) == row[name]
+        assert (read.body_type, read.body) == ("data", row["body"] or b"")
+        life = row["time_to_live"]
+        assert read.time_to_live == (None if life is None else min(life, 0xFFFFFFFE))
+        assert read.scheduled_at == message.scheduled_at
+        given = dict(row["application_properties"] or ())
+        assert read.properties.keys() == given.keys()
+        for name, (kind, text) in read.properties.items():
+            before = given[name] or {"type": "null", "value": None}
+            assert encode_property(kind, text) == encode_property(before["type"], before["value"])
+            assert text is None or kind == before["type"]
 
 
 @pytest.mark.spec("R2.1")
