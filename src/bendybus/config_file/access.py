@@ -8,10 +8,11 @@ AuthorizationRules:
 Refusals never show the text of a key.
 """
 
-from bendybus.config_file.section import Value, suggest
+from bendybus.config_file.section import Value
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.access_rules import check_access_rule
 from bendybus.model.errors import BusError
+from bendybus.model.suggestion import suggest
 
 
 def read_access_rules(value: Value) -> tuple[AccessRule, ...]:

@@ -23,7 +23,7 @@ from bendybus.config_file.properties import (
     checked,
     make,
 )
-from bendybus.config_file.section import Section, Value, suggest
+from bendybus.config_file.section import Section, Value
 from bendybus.config_file.tier import read_tier
 from bendybus.config_file.token_issuer import read_token_issuer
 from bendybus.model.entity import (
@@ -39,6 +39,7 @@ from bendybus.model.hosts import names_nothing
 from bendybus.model.namespace import DEFAULT_NAMESPACE_NAME, Namespace
 from bendybus.model.rule import CorrelationFilter, Filter, Rule, SqlAction, SqlFilter
 from bendybus.model.rule_check import checked_action, checked_filter
+from bendybus.model.suggestion import suggest
 from bendybus.model.topic_queues import check_topic_quota
 
 LOGGING_TYPES: Final = ("File", "Console", "File,Console")

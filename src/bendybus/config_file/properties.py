@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from bendybus.config_file.access import read_access_rules
-from bendybus.config_file.section import Section, Value, suggest
+from bendybus.config_file.section import Section, Value
 from bendybus.model.entity import EntityStatus
 from bendybus.model.errors import ArgumentInvalid, BusError
+from bendybus.model.suggestion import suggest
 
 Made = TypeVar("Made")
 

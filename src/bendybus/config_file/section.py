@@ -6,11 +6,11 @@ A refusal says where (line, column and the path of keys), what is wrong, and wha
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 
 from bendybus.config_file.document import Entry, ListNode, MapNode, Node, ScalarNode
 from bendybus.model.durations import FOREVER, parse_duration
 from bendybus.model.errors import ArgumentInvalid, ConfigInvalid
+from bendybus.model.suggestion import suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,10 @@ class Value:
         if isinstance(self.node, ScalarNode) and self.node.value is None:
             return None
         return self.text() or None
+
+    def is_word(self, word: str) -> bool:
+        """Whether it is this word, for keys that take it in place of something else."""
+        return isinstance(self.node, ScalarNode) and self.node.value == word
 
     def flag(self) -> bool:
         """Read true or false."""
@@ -134,15 +138,6 @@ class Section:
         """Yield the members of the list under a key, none if the key is not there."""
         value = self.values.get(key)
         return iter(()) if value is None else value.items()
-
-
-def suggest(wrong: str, right: Iterable[str]) -> str:
-    """Say which of the right words was probably meant, or list them."""
-    words = {word.lower(): word for word in right}
-    close = get_close_matches(wrong.lower(), words, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {words[close[0]]}?"
-    return f"it may be {', '.join(sorted(words.values()))}" if words else "there are none"
 
 
 def _checked_entries(node: MapNode, path: str, known: Iterable[str] | None) -> dict[str, Value]:

@@ -3,8 +3,9 @@
 from enum import Enum
 from typing import TypeVar
 
-from bendybus.config_file.section import Section, suggest
+from bendybus.config_file.section import Section
 from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.suggestion import suggest
 from bendybus.model.tier import PremiumPartitioning, Tier, TierName
 
 Choice = TypeVar("Choice", bound=Enum)
