@@ -1,22 +1,14 @@
 """Who calls, by the token in the Authorization header, and whether that is allowed."""
 
-from typing import Final
-
 from starlette.requests import Request
 
-from bendybus.broker.authenticate import Authentication
+from bendybus.broker import authorize
 from bendybus.model.access import Claims
-from bendybus.model.actions import RIGHTS_NEEDED, Action
-from bendybus.model.errors import AuthenticationFailed
-
-_BEARER: Final = "bearer "
+from bendybus.model.actions import Action
 
 
-class Authorization:
-    """Lets requests through that a token allows, as many as the namespace takes."""
-
-    def __init__(self, authentication: Authentication) -> None:
-        self._authentication = authentication
+class Authorization(authorize.Authorization):
+    """Lets requests over HTTP through that a token allows."""
 
     async def require(
         self, request: Request, action: Action, *, entity: str | None = None
@@ -30,33 +22,3 @@ class Authorization:
             entity=entity,
             client=("", 0) if client is None else (client.host, client.port),
         )
-
-    async def require_token(
-        self,
-        header: str | None,
-        action: Action,
-        *,
-        path: str,
-        entity: str | None,
-        client: tuple[str, int],
-    ) -> Claims:
-        """Return who calls, by the value of the header.
-
-        `entity` is the queue or topic that the request is about, by name; without one, keys of
-        single entities open nothing. `client` is the address and the port at its end. Raises
-        `AuthenticationFailed`, `Unauthorized` without the right, and `Throttled`.
-        """
-        if not header:
-            raise AuthenticationFailed(
-                "MissingToken: The request has no Authorization header. Sign it with a key of the"
-                " namespace or the entity"
-            )
-        token = header
-        if header[: len(_BEARER)].lower() == _BEARER:
-            token = header[len(_BEARER) :].strip()
-        claims = await self._authentication.claims(
-            token, resource=path, entity=entity, address=client[0]
-        )
-        claims.require(RIGHTS_NEEDED[action], path, entity)
-        self._authentication.rate_limits.check(client)
-        return claims

@@ -197,10 +197,14 @@ class Tally(NamedTuple):
 
 
 class QueueExtent(NamedTuple):
-    """How many messages a queue holds, and the last number that it has given out."""
+    """How many messages a queue holds, the last number that it has given out, and its oldest.
+
+    The oldest is the number of the first message that is there; of an empty queue, of the next.
+    """
 
     messages: int
     last_sequence: int
+    first_sequence: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,9 +201,12 @@ def counts(database: Database, queue: QueueNumber) -> QueueCounts:
 def extent(database: Database, queue: QueueNumber) -> QueueExtent:
     """Say how many messages a queue holds, and where it ends now."""
     offset = database.offset(queue)
-    row = database.row("extent", (queue,))
+    first, end = rows_of_queue(queue)
+    row = database.row("extent", (queue, first, end))
     assert row is not None, "its offset is known, so the queue is here"
-    return QueueExtent(row[0], rows_of_queue(queue)[0] + row[1] - 1 - offset)
+    messages, next_counter, oldest = row
+    following = first + next_counter - offset
+    return QueueExtent(messages, following - 1, following if oldest == end else oldest - offset)
 
 
 def _acquire(database: Database, request: Acquire, now: Instant) -> list[StoredMessage]:
