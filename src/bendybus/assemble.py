@@ -6,11 +6,12 @@ import gc
 import os
 import resource
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.routing import Route
 
@@ -25,6 +26,7 @@ from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.content.rule_view import WireContentReader
 from bendybus.doors.chosen import ChosenDoors, chosen_doors, running_ports
+from bendybus.doors.figures import FlightFigures
 from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
@@ -96,7 +98,14 @@ def websockets_to(listener: AmqpListener) -> Upgrade:
     return upgrade
 
 
-def door_figures(listener: AmqpListener, guard: Guard) -> DoorFigures:
+class ServedFlight(NamedTuple):
+    """The bulk door: its ports, and what goes through it; nothing where there is none."""
+
+    ports: Mapping[str, int]
+    figures: Callable[[], FlightFigures | None]
+
+
+def door_figures(listener: AmqpListener, guard: Guard, flight: ServedFlight) -> DoorFigures:
     """Say what comes in by the doors."""
     connections = listener.connections
     return DoorFigures(
@@ -105,6 +114,7 @@ def door_figures(listener: AmqpListener, guard: Guard) -> DoorFigures:
         amqp_links=sum(each.link_count for each in connections),
         http_connections=guard.connection_count,
         http_answers=guard.answers,
+        flight=flight.figures(),
     )
 
 
@@ -123,7 +133,8 @@ async def run_broker(
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
                 _authenticating(settings, namespaces, clock) as served,
-                _serving(settings, doors, stores, served, clock) as ports,
+                _serving_flight(doors, Hosts(served), clock) as flight,
+                _serving(settings, doors, stores, served, clock, flight) as ports,
             ):
                 # What is here now stays; the collector need not look at it again.
                 gc.freeze()
@@ -176,14 +187,34 @@ async def _authenticating(
 
 
 @asynccontextmanager
+async def _serving_flight(
+    doors: ChosenDoors, hosts: Hosts, clock: Clock
+) -> AsyncIterator[ServedFlight]:
+    """Serve messages in bulk, if the packages for that are installed; they are large."""
+    if not doors.flight or find_spec("pyarrow") is None:
+        yield ServedFlight({}, lambda: None)
+        return
+    from bendybus.flight.door import open_bulk_door
+
+    door = await open_bulk_door(doors.flight, hosts=hosts, clock=clock, tls=doors.tls)
+    watching = asyncio.create_task(door.watch(), name="flight")
+    try:
+        yield ServedFlight(door.ports, door.calls.figures)
+    finally:
+        watching.cancel()
+        await door.close()
+
+
+@asynccontextmanager
 async def _serving(
     settings: Settings,
     doors: ChosenDoors,
     stores: Sequence[Store],
     served: Sequence[ServedNamespace],
     clock: Clock,
+    flight: ServedFlight,
 ) -> AsyncIterator[RunningPorts]:
-    """Listen for AMQP and HTTP."""
+    """Listen for AMQP and HTTP; say what is served in all."""
     hosts = Hosts(served)
     listener = await listen(
         doors.amqp,
@@ -197,7 +228,7 @@ async def _serving(
         websockets = websockets_to(listener)
         guard = Guard()
         metrics = Metrics(
-            hosts.default.catalog.holdings, clock, lambda: door_figures(listener, guard)
+            hosts.default.catalog.holdings, clock, lambda: door_figures(listener, guard, flight)
         )
         readers = None if settings.is_metrics_open else Authorization(hosts.default.authentication)
         figures = metrics_routes(metrics, readers)
@@ -217,7 +248,7 @@ async def _serving(
             desk = HostDesks(desk, lambda host: desks[hosts.of(host)])
         http = await serve_http(desk, doors.http, guard=guard)
         try:
-            yield running_ports({**listener.ports, **http.ports})
+            yield running_ports({**listener.ports, **http.ports, **flight.ports})
         finally:
             await http.close()
     finally:

@@ -30,6 +30,9 @@ TRANSACTION_SECONDS_MAX: Final = 3600
 REQUESTS_PER_SECOND_MAX: Final = 10_000_000
 KEY_FILE_BYTES_MAX: Final = 4096
 LOOPBACK: Final = "127.0.0.1"
+# In place of a port, where there is to be no door.
+NO_DOOR: Final = -1
+_NO_DOOR_WORD: Final = "none"
 _Word = TypeVar("_Word", bound=StrEnum)
 _TRANSACTIONS: Final = TransactionLimits()
 
@@ -95,6 +98,9 @@ class Settings:
     tls: TlsFiles | None = None
     amqps_port: int = 5671
     https_port: int = 5443
+    # Arrow Flight; `NO_DOOR` for none, also none with TLS.
+    flight_port: int = 5301
+    flight_tls_port: int = 5302
     transaction_messages: int = _TRANSACTIONS.messages_max
     transaction_seconds: int = _TRANSACTIONS.seconds_max
     # None lets any number through.
@@ -119,6 +125,11 @@ class Settings:
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the broker."""
         return is_loopback(self.host)
+
+    @property
+    def has_flight(self) -> bool:
+        """Whether messages can be read and written in bulk, if the parts for that are there."""
+        return self.flight_port != NO_DOOR
 
     @property
     def is_metrics_open(self) -> bool:
@@ -159,6 +170,8 @@ class RunningPorts:
     http_port: int | None = None
     amqps_port: int | None = None
     https_port: int | None = None
+    flight_port: int | None = None
+    flight_tls_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +188,8 @@ class Choices:
     tls_key: Path | None = None
     amqps_port: int | None = None
     https_port: int | None = None
+    flight_port: int | None = None
+    flight_tls_port: int | None = None
     key: str | None = field(default=None, repr=False)
     key_file: Path | None = None
     transaction_messages: int | None = None
@@ -215,6 +230,8 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
         tls_key=path("BENDYBUS_TLS_KEY"),
         amqps_port=number("BENDYBUS_AMQPS_PORT"),
         https_port=number("BENDYBUS_HTTPS_PORT"),
+        flight_port=port_or_none(text("BENDYBUS_FLIGHT_PORT"), "BENDYBUS_FLIGHT_PORT"),
+        flight_tls_port=number("BENDYBUS_FLIGHT_TLS_PORT"),
         key=text("BENDYBUS_KEY"),
         key_file=path("BENDYBUS_KEY_FILE"),
         transaction_messages=number("BENDYBUS_TRANSACTION_MESSAGES"),
@@ -230,6 +247,17 @@ def choices_from_environment(environment: Mapping[str, str]) -> Choices:
 def plain_from(text: str | None, source: str) -> Plain | None:
     """Read where plain listeners may be, as the environment and the file say it."""
     return _word_from(Plain, text, source)
+
+
+def port_or_none(text: str | None, source: str) -> int | None:
+    """Read a port that may also be the word for no door at all."""
+    if text is None:
+        return None
+    if text.lower() == _NO_DOOR_WORD:
+        return NO_DOOR
+    if not (text.isascii() and text.isdecimal()):
+        raise SettingInvalid(f"{source} must be a port or {_NO_DOOR_WORD}, not {text!r}")
+    return int(text)
 
 
 def _word_from(words: type[_Word], text: str | None, source: str) -> _Word | None:
@@ -385,6 +413,9 @@ def _check_bounds(settings: Settings) -> None:
     _check_bound("the HTTP port", settings.http_port, 0, PORT_MAX)
     _check_bound("the AMQPS port", settings.amqps_port, 0, PORT_MAX)
     _check_bound("the HTTPS port", settings.https_port, 0, PORT_MAX)
+    if settings.has_flight:
+        _check_bound("the Flight port", settings.flight_port, 0, PORT_MAX)
+        _check_bound("the Flight port with TLS", settings.flight_tls_port, 0, PORT_MAX)
     _check_bound(
         "the number of messages in a transaction",
         settings.transaction_messages,
@@ -411,6 +442,10 @@ def _check_ports_apart(settings: Settings) -> None:
     doors = {"AMQP": settings.amqp_port, "HTTP": settings.http_port}
     if settings.tls is not None:
         doors |= {"AMQPS": settings.amqps_port, "HTTPS": settings.https_port}
+    if settings.has_flight:
+        doors["Flight"] = settings.flight_port
+        if settings.tls is not None:
+            doors["Flight with TLS"] = settings.flight_tls_port
     for name, port in doors.items():
         if port != 0 and port in ports:
             raise SettingInvalid(f"{ports[port]} and {name} cannot share port {port}")

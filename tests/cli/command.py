@@ -56,6 +56,8 @@ def serving(folder: Path, *arguments: str | Path, **variables: str) -> Iterator[
     ready_file = folder / "ready.json"
     options = ["--data", folder / "data", "--ready-file", ready_file, "--stores", "2"]
     ports = ["--amqp-port", "0", "--http-port", "0"]
+    if "--flight-port" not in arguments:
+        ports += ["--flight-port", "none"]
     with subprocess.Popen(
         [sys.executable, "-m", "bendybus", "serve", *map(str, (*options, *ports, *arguments))],
         env=environment(**variables),

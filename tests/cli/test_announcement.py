@@ -10,7 +10,7 @@ from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.entity import Queue, Topic
 from bendybus.model.namespace import Namespace
 from bendybus.model.tier import PremiumPartitioning, Tier, TierName
-from bendybus.settings import Choices, Plain, RunningPorts, Settings, settle
+from bendybus.settings import NO_DOOR, Choices, Plain, RunningPorts, Settings, settle
 
 OWN_KEY = "a-key-of-my-own-that-is-long"
 USUAL = RunningPorts(amqp_port=5672, http_port=5300)
@@ -85,12 +85,22 @@ def test_on_this_machine_the_connection_string_needs_no_trust_in_a_certificate()
 
 
 def test_every_door_is_listed_and_the_plain_ones_are_marked() -> None:
-    ports = RunningPorts(amqp_port=1, http_port=2, amqps_port=3, https_port=4)
+    ports = RunningPorts(1, 2, 3, 4, flight_port=5, flight_tls_port=6)
     text = announcement(encrypted_settings("::"), ports)
     assert "  AMQP   127.0.0.1:1, not encrypted\n" in text
     assert "  HTTP   http://127.0.0.1:2/health, not encrypted\n" in text
     assert "  AMQPS  [::]:3\n" in text
     assert "  HTTPS  https://[::]:4/health, and AMQP over WebSocket\n" in text
+    assert "  Flight grpc://127.0.0.1:5 for Spark, not encrypted\n" in text
+    assert "  Flight grpc+tls://[::]:6 for Spark\n" in text
+
+
+def test_a_bulk_door_that_lacks_its_packages_says_how_to_get_them() -> None:
+    hint = "pip install 'bendybus[bulk]'"
+    assert hint in announcement(settings_for(), USUAL)
+    assert hint not in announcement(settings_for(), RunningPorts(1, 2, flight_port=3))
+    without = settle([Choices(flight_port=NO_DOOR)], Namespace())
+    assert hint not in announcement(without, USUAL)
 
 
 def test_without_entities_it_says_how_to_get_some() -> None:

@@ -101,6 +101,8 @@ def test_a_second_broker_on_the_same_folder_is_refused(tmp_path: Path) -> None:
             "0",
             "--http-port",
             "0",
+            "--flight-port",
+            "0",
             "--stores",
             "2",
         )  # fmt: skip - one option per pair reads better
@@ -111,13 +113,13 @@ def test_a_second_broker_on_the_same_folder_is_refused(tmp_path: Path) -> None:
         assert broker.process.poll() is None
 
 
-@pytest.mark.parametrize(
-    ("taken", "free"), [("--amqp-port", "--http-port"), ("--http-port", "--amqp-port")]
-)
-def test_a_taken_port_is_refused_in_one_line(tmp_path: Path, taken: str, free: str) -> None:
+@pytest.mark.parametrize("taken", ["--amqp-port", "--http-port", "--flight-port"])
+def test_a_taken_port_is_refused_in_one_line(tmp_path: Path, taken: str) -> None:
+    ports = {"--amqp-port": "0", "--http-port": "0", "--flight-port": "0"}
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
-        result = run("serve", "--data", tmp_path, taken, port, free, "0", "--stores", "2")
+        ports[taken] = str(listener.getsockname()[1])
+        options = [word for pair in ports.items() for word in pair]
+        result = run("serve", "--data", tmp_path, *options, "--stores", "2")
     assert (result.returncode, result.stdout) == (1, "")
     [line] = result.stderr.splitlines()
     assert taken in line

@@ -83,6 +83,7 @@ def serve_on(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, "-m", "bendybus", "serve", "--config", str(CONFIG)),
         *("--data", str(folder), "--amqp-port", "0", "--http-port", "0"),
+        *("--flight-port", "none"),
     ]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False

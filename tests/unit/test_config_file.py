@@ -12,7 +12,7 @@ from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import ConfigInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.model.rule import CorrelationFilter, Rule, SqlAction, SqlFilter
-from bendybus.settings import Choices, Plain
+from bendybus.settings import NO_DOOR, Choices, Plain
 
 # In the shape of the file that comes with the emulator: every key it knows, comments included.
 EMULATOR_CONFIG = """
@@ -215,6 +215,8 @@ Broker:
   TlsKey: /etc/server-key.pem
   AmqpsPort: 5674
   HttpsPort: 443
+  FlightPort: none
+  FlightTlsPort: 5303
   KeyFile: /etc/key
 """
     config = load(tmp_path, text, "yaml")
@@ -230,6 +232,8 @@ Broker:
         tls_key=Path("/etc/server-key.pem"),
         amqps_port=5674,
         https_port=443,
+        flight_port=NO_DOOR,
+        flight_tls_port=5303,
         key_file=Path("/etc/key"),
     )
 

@@ -60,6 +60,8 @@ def test_every_variable_of_the_environment_is_read() -> None:
             "BENDYBUS_TLS_KEY": "key.pem",
             "BENDYBUS_AMQPS_PORT": "3",
             "BENDYBUS_HTTPS_PORT": "443",
+            "BENDYBUS_FLIGHT_PORT": "4",
+            "BENDYBUS_FLIGHT_TLS_PORT": "5",
             "BENDYBUS_KEY": OWN_KEY,
             "BENDYBUS_KEY_FILE": "file",
             "BENDYBUS_TRANSACTION_MESSAGES": "50",
@@ -78,6 +80,8 @@ def test_every_variable_of_the_environment_is_read() -> None:
         tls_key=Path("key.pem"),
         amqps_port=3,
         https_port=443,
+        flight_port=4,
+        flight_tls_port=5,
         key=OWN_KEY,
         key_file=Path("file"),
         transaction_messages=50,
@@ -87,6 +91,19 @@ def test_every_variable_of_the_environment_is_read() -> None:
 
 def test_an_empty_variable_is_no_choice() -> None:
     assert choices_from_environment({"BENDYBUS_HOST": "", "BENDYBUS_STORES": ""}) == Choices()
+
+
+@pytest.mark.parametrize("text", ["none", "None"])
+def test_there_need_not_be_a_bulk_door(text: str) -> None:
+    choices = choices_from_environment({"BENDYBUS_FLIGHT_PORT": text})
+    assert not settle([choices], Namespace()).has_flight
+    assert settle([], Namespace()).has_flight
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", "off"])
+def test_a_port_that_is_neither_one_nor_none_is_named(text: str) -> None:
+    with pytest.raises(SettingInvalid, match="BENDYBUS_FLIGHT_PORT must be a port or none"):
+        choices_from_environment({"BENDYBUS_FLIGHT_PORT": text})
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "1.5", "٣", " 5"])
@@ -105,6 +122,9 @@ def test_a_variable_that_is_no_number_is_named(text: str) -> None:
         (Choices(amqp_port=7, http_port=7), "AMQP and HTTP cannot share port 7"),
         (Choices(amqps_port=65536), "AMQPS port must be between 0 and 65535"),
         (Choices(https_port=-1), "HTTPS port"),
+        (Choices(flight_port=65536), "Flight port must be between 0 and 65535"),
+        (Choices(flight_tls_port=-1), "Flight port with TLS"),
+        (Choices(flight_port=5672), "AMQP and Flight cannot share port 5672"),
         (Choices(tls_cert=Path("c"), tls_key=Path("k"), https_port=5672), "AMQP and HTTPS cannot"),
         (Choices(tls_cert=Path("c")), "--tls-key is missing"),
         (Choices(tls_key=Path("k")), "--tls-cert is missing"),

@@ -74,10 +74,16 @@ def _doors(settings: Settings, ports: RunningPorts) -> Iterator[str]:
         host = _shown(settings.plain_host)
         yield f"  AMQP   {host}:{ports.amqp_port}, not encrypted"
         yield f"  HTTP   http://{host}:{ports.http_port}/health, not encrypted"
+        if ports.flight_port is not None:
+            yield f"  Flight grpc://{host}:{ports.flight_port} for Spark, not encrypted"
     if settings.tls is not None:
         host = _shown(settings.host)
         yield f"  AMQPS  {host}:{ports.amqps_port}"
         yield f"  HTTPS  https://{host}:{ports.https_port}/health, and AMQP over WebSocket"
+        if ports.flight_tls_port is not None:
+            yield f"  Flight grpc+tls://{host}:{ports.flight_tls_port} for Spark"
+    if settings.has_flight and ports.flight_port is None and ports.flight_tls_port is None:
+        yield "  Flight for Spark needs more packages: pip install 'bendybus[bulk]'"
 
 
 def _entities(settings: Settings) -> Iterator[str]:

@@ -28,6 +28,7 @@ from bendybus.settings import (
     RunningPorts,
     Settings,
     choices_from_environment,
+    port_or_none,
     settle,
 )
 
@@ -95,6 +96,20 @@ HttpsPortOption = Annotated[
         " takes a free one. [BENDYBUS_HTTPS_PORT; default 5443]"
     ),
 ]
+FlightPortOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Port for Arrow Flight, by which Spark reads and writes in bulk; 0 takes a free one,"
+        " none has no such door. [BENDYBUS_FLIGHT_PORT; default 5301]"
+    ),
+]
+FlightTlsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Port for Arrow Flight with TLS; 0 takes a free one."
+        " [BENDYBUS_FLIGHT_TLS_PORT; default 5302]"
+    ),
+]
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(
@@ -140,6 +155,8 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     tls_key: TlsKeyOption = None,
     amqps_port: AmqpsPortOption = None,
     https_port: HttpsPortOption = None,
+    flight_port: FlightPortOption = None,
+    flight_tls_port: FlightTlsPortOption = None,
     key_file: KeyFileOption = None,
     metrics: MetricsOption = None,
     log_format: LogFormatOption = None,
@@ -165,6 +182,8 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
         tls_key=tls_key,
         amqps_port=amqps_port,
         https_port=https_port,
+        flight_port=port_or_none(flight_port, "--flight-port"),
+        flight_tls_port=flight_tls_port,
         key_file=key_file,
         metrics=metrics,
         log_format=log_format,

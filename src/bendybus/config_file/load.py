@@ -11,7 +11,7 @@ from bendybus.config_file.section import Value
 from bendybus.config_file.yaml_text import parse_yaml
 from bendybus.model.errors import ConfigInvalid
 from bendybus.model.namespace import Namespace
-from bendybus.settings import Choices, Plain
+from bendybus.settings import NO_DOOR, Choices, Plain
 
 BROKER_KEYS: Final = (
     "DataFolder",
@@ -24,6 +24,8 @@ BROKER_KEYS: Final = (
     "TlsKey",
     "AmqpsPort",
     "HttpsPort",
+    "FlightPort",
+    "FlightTlsPort",
     "KeyFile",
     "TransactionMessages",
     "TransactionSeconds",
@@ -87,6 +89,12 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
         found = section.get(key)
         return None if found is None else found.number()
 
+    def port_or_none(key: str) -> int | None:
+        found = section.get(key)
+        if found is None:
+            return None
+        return NO_DOOR if found.is_word("none") else found.number()
+
     def path(key: str) -> Path | None:
         found = text(key)
         return None if found is None else folder / found
@@ -110,6 +118,8 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
         tls_key=path("TlsKey"),
         amqps_port=number("AmqpsPort"),
         https_port=number("HttpsPort"),
+        flight_port=port_or_none("FlightPort"),
+        flight_tls_port=number("FlightTlsPort"),
         key_file=path("KeyFile"),
         transaction_messages=number("TransactionMessages"),
         transaction_seconds=number("TransactionSeconds"),

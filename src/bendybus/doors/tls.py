@@ -54,6 +54,10 @@ class ServerTls:
         self._contexts[protocols] = self._made(protocols)
         return lambda: self._contexts[protocols]
 
+    def pem(self) -> tuple[bytes, bytes]:
+        """Return the certificate and its key as the files have them, for who has its own TLS."""
+        return self._cert.read_bytes(), self._key.read_bytes()
+
     def look_again(self) -> bool:
         """Take the certificate from the files if they have changed; say whether it was taken.
 

@@ -102,6 +102,18 @@ BLOCKED: Final = Family(
 HTTP_ANSWERS: Final = Family(
     "bendybus_http_requests", "counter", "HTTP requests answered, by method and status"
 )
+BULK_STREAMS: Final = Family(
+    "bendybus_bulk_streams", "gauge", "Streams of messages under way at the bulk door"
+)
+BULK_ROWS: Final = Family(
+    "bendybus_bulk_rows", "counter", "Messages read and written at the bulk door, by direction"
+)
+BULK_BYTES: Final = Family(
+    "bendybus_bulk_bytes", "counter", "Bytes of record batches at the bulk door, by direction"
+)
+BULK_CALLS: Final = Family(
+    "bendybus_bulk_calls", "counter", "Calls at the bulk door that ended, by outcome"
+)
 CPU: Final = Family("process_cpu_seconds", "counter", "CPU time of the process")
 MEMORY: Final = Family("process_resident_memory_bytes", "gauge", "Memory of the process")
 FILES: Final = Family("process_open_fds", "gauge", "Open files of the process")
@@ -116,5 +128,6 @@ FAMILIES: Final = (
     *(STORE_UP, STORE_BYTES, STORE_LOG_BYTES, STORE_FRAGMENTS, STORE_WAITING),
     *(STORE_FAILURES, STORE_WRITE_BACKS, COMMIT_SECONDS, COMMIT_CALLERS),
     *(CONNECTIONS, LINKS, BLOCKED, HTTP_ANSWERS),
+    *(BULK_STREAMS, BULK_ROWS, BULK_BYTES, BULK_CALLS),
     *(CPU, MEMORY, FILES, STARTED, BUILD),
 )

@@ -25,6 +25,7 @@ from bendybus.broker.holdings import Holdings
 from bendybus.broker.readers import unreserved
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.broker.survey import SurveyedFragment, SurveyedStore, survey
+from bendybus.doors.figures import FlightFigures
 from bendybus.http import metric_families as families
 from bendybus.http.authorization import Authorization
 from bendybus.http.metrics_text import OPEN_METRICS_TYPE, TEXT_TYPE, MetricsText, escaped
@@ -52,6 +53,8 @@ class DoorFigures:
     http_connections: int
     # By method and status.
     http_answers: Mapping[tuple[str, int], int]
+    # None where there is no bulk door.
+    flight: FlightFigures | None = None
 
 
 class Metrics:
@@ -208,6 +211,18 @@ def _add_doors(text: MetricsText, doors: DoorFigures) -> None:
         answers[key] = answers.get(key, 0) + count
     for (method, status), count in sorted(answers.items()):
         text.add(families.HTTP_ANSWERS, f'method="{method}",status="{status}"', count)
+    if doors.flight is not None:
+        _add_flight(text, doors.flight)
+
+
+def _add_flight(text: MetricsText, flight: FlightFigures) -> None:
+    text.add(families.BULK_STREAMS, "", flight.streams)
+    text.add(families.BULK_ROWS, 'direction="out"', flight.rows_out)
+    text.add(families.BULK_ROWS, 'direction="in"', flight.rows_in)
+    text.add(families.BULK_BYTES, 'direction="out"', flight.bytes_out)
+    text.add(families.BULK_BYTES, 'direction="in"', flight.bytes_in)
+    text.add(families.BULK_CALLS, 'outcome="answered"', flight.answered)
+    text.add(families.BULK_CALLS, 'outcome="refused"', flight.refused)
 
 
 def _add_process(text: MetricsText) -> None:

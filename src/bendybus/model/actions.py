@@ -43,6 +43,12 @@ class Action(Enum):
     MANAGE_ACCESS = "manage-access"
     MANAGE_STORES = "manage-stores"
     READ_METRICS = "read-metrics"
+    # Flight
+    DESCRIBE_QUEUE = "describe-queue"
+    READ_MESSAGES = "read-messages"
+    RESERVE_MESSAGES = "reserve-messages"
+    RELEASE_READER = "release-reader"
+    STAGE_MESSAGES = "stage-messages"
 
 
 RIGHTS_NEEDED: Final[Mapping[Action, Right]] = {
@@ -72,6 +78,11 @@ RIGHTS_NEEDED: Final[Mapping[Action, Right]] = {
     Action.MANAGE_ACCESS: Right.MANAGE,
     Action.MANAGE_STORES: Right.MANAGE,
     Action.READ_METRICS: Right.MANAGE,
+    Action.DESCRIBE_QUEUE: Right.LISTEN,
+    Action.READ_MESSAGES: Right.LISTEN,
+    Action.RESERVE_MESSAGES: Right.LISTEN,
+    Action.RELEASE_READER: Right.MANAGE,
+    Action.STAGE_MESSAGES: Right.SEND,
 }
 
 

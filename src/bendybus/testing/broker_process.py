@@ -31,6 +31,8 @@ class BrokerProcess:
         config: Path,
         options: Sequence[str] = (),
         tls: TlsFiles | None = None,
+        *,
+        has_flight: bool = False,
     ) -> None:
         self.folder = folder
         self.amqp_port = 0
@@ -38,9 +40,13 @@ class BrokerProcess:
         # 0 without a certificate.
         self.amqps_port = 0
         self.https_port = 0
+        # 0 unless the broker is to serve Arrow Flight, which takes it longer to start.
+        self.flight_port = 0
+        self.flight_tls_port = 0
         self._config = config
         self._options = options
         self._tls = tls
+        self._has_flight = has_flight
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -89,6 +95,7 @@ class BrokerProcess:
             *(sys.executable, "-m", "bendybus", "serve"),
             *("--config", str(self._config), "--data", str(self.folder / "data")),
             *("--amqp-port", str(self.amqp_port), "--http-port", str(self.http_port)),
+            *("--flight-port", str(self.flight_port) if self._has_flight else "none"),
             *("--ready-file", str(ready), *self._tls_options(), *self._options),
         ]
         with (self.folder / "broker.log").open("ab") as log:
@@ -102,12 +109,15 @@ class BrokerProcess:
         ports = json.loads(ready.read_text())
         self.amqp_port, self.http_port = ports["amqp_port"], ports["http_port"]
         self.amqps_port, self.https_port = ports["amqps_port"] or 0, ports["https_port"] or 0
+        self.flight_port = ports["flight_port"] or 0
+        self.flight_tls_port = ports["flight_tls_port"] or 0
 
     def _tls_options(self) -> Iterator[str]:
         if self._tls is not None:
             yield from ("--tls-cert", str(self._tls.cert), "--tls-key", str(self._tls.key))
             yield from ("--amqps-port", str(self.amqps_port))
             yield from ("--https-port", str(self.https_port))
+            yield from ("--flight-tls-port", str(self.flight_tls_port))
 
     def stop(self) -> int:
         """Ask it to stop, and return its exit code."""
@@ -137,10 +147,13 @@ def broker_process(
     folder: Path | None = None,
     options: Sequence[str] = (),
     tls: TlsFiles | None = None,
+    has_flight: bool = False,
 ) -> Iterator[BrokerProcess]:
     """Run a broker while the block runs, in a temporary folder unless one is given."""
     with tempfile.TemporaryDirectory(prefix="bendybus-") as temporary:
-        broker = BrokerProcess(folder or Path(temporary), config, options, tls)
+        broker = BrokerProcess(
+            folder or Path(temporary), config, options, tls, has_flight=has_flight
+        )
         broker.start()
         try:
             yield broker

@@ -56,7 +56,7 @@ class OwnBroker {
     await rm(ready, { force: true });
     const files = ["--config", this.path("namespace.json"), "--data", this.path("data")];
     const ports = ["--amqp-port", `${this.amqpPort}`, "--http-port", `${this.httpPort}`];
-    const options = [...files, ...ports, "--ready-file", ready];
+    const options = [...files, ...ports, "--flight-port", "none", "--ready-file", ready];
     this.process = spawn(PYTHON, ["-m", "bendybus", "serve", ...options], {
       stdio: ["ignore", "ignore", "inherit"],
     });

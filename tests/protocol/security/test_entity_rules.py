@@ -61,6 +61,11 @@ NO_OPERATIONS = {
     Action.MANAGE_ACCESS,
     Action.MANAGE_STORES,
     Action.READ_METRICS,
+    Action.DESCRIBE_QUEUE,
+    Action.READ_MESSAGES,
+    Action.RESERVE_MESSAGES,
+    Action.RELEASE_READER,
+    Action.STAGE_MESSAGES,
 }
 OPERATIONS = [action for action in Action if action not in NO_OPERATIONS]
 

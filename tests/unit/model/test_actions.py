@@ -8,7 +8,7 @@ from bendybus.model.errors import Unauthorized
 from tests.http.store_shelf import NOON
 
 # Written from the documentation, not from the code.
-NEEDS_SEND = {"send", "schedule-message", "cancel-scheduled-message"}
+NEEDS_SEND = {"send", "schedule-message", "cancel-scheduled-message", "stage-messages"}
 NEEDS_MANAGE = {
     "bendybus:redrive-messages",
     "add-rule",
@@ -18,6 +18,7 @@ NEEDS_MANAGE = {
     "manage-access",
     "manage-stores",
     "read-metrics",
+    "release-reader",
 }
 
 
