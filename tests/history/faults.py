@@ -14,9 +14,10 @@ from tests.history.world import World
 
 Patch = pytest.MonkeyPatch
 
-# Looking for the first failure only: shrinking it would take longer than finding it.
+# Looking for the first failure only: shrinking it would take longer than finding it. Most are found
+# among the first hundred histories; those of the rarest kind took 400 once.
 SEARCH: Final = settings(
-    max_examples=400,
+    max_examples=2_000,
     stateful_step_count=50,
     phases=[Phase.generate],
     database=None,
