@@ -1,0 +1,71 @@
+"""Streams of the tests: short, with a table in memory or a folder of Parquet at their end."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.spark.conftest import Bus
+
+QUERY_SECONDS = 60
+WAIT_SECONDS = 40
+
+
+class Capture:
+    """A stream from an entity into a folder, which can be run again and again."""
+
+    def __init__(self, spark: SparkSession, bus: Bus, folder: Path) -> None:
+        self.spark = spark
+        self.bus = bus
+        self.table = folder / "table"
+        self.checkpoint = folder / "checkpoint"
+
+    def source(self, entity: str, **options: object) -> DataFrame:
+        """Return the stream of an entity's bodies; consuming unless told otherwise."""
+        consuming = {"mode": "consume", "reader": "capture"} if "mode" not in options else {}
+        return (
+            self.spark.readStream.format("servicebus")
+            .options(**self.bus.source(entity, **consuming, **options))
+            .schema("body BINARY, sequence_number BIGINT, fragment INT")
+            .load()
+        )
+
+    def start(self, frame: DataFrame, *, is_endless: bool = False) -> StreamingQuery:
+        """Start writing a stream into the table."""
+        writer = frame.writeStream.format("parquet").option("path", str(self.table))
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        trigger = {"processingTime": "0 seconds"} if is_endless else {"availableNow": True}
+        return writer.trigger(**trigger).start()  # type: ignore[arg-type]  # one of many forms
+
+    def run(self, frame: DataFrame) -> StreamingQuery:
+        """Write what is there now, and return when that is done; raises what ends the query."""
+        query = self.start(frame)
+        finish(query)
+        return query
+
+    def numbers(self) -> list[int]:
+        """Return the numbers in the table, in order."""
+        if not self.table.exists():
+            return []
+        rows = self.spark.read.parquet(str(self.table)).collect()
+        return sorted(int(bytes(row.body)) for row in rows)
+
+
+def finish(query: StreamingQuery) -> None:
+    """Wait for a query that ends by itself."""
+    try:
+        assert query.awaitTermination(QUERY_SECONDS), "the query does not end"
+    finally:
+        query.stop()
+
+
+def wait_for(is_true: Callable[[], bool], query: StreamingQuery) -> None:
+    """Wait until a condition holds; what ends the query ends the wait."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_true():
+        if (error := query.exception()) is not None:
+            raise error
+        assert time.monotonic() < deadline, query.lastProgress
+        time.sleep(0.05)

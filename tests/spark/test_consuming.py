@@ -1,0 +1,235 @@
+"""Streams that take messages out of the broker, each exactly once."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import pyspark_servicebus
+from bendybus.client import SubQueue
+from tests.spark.conftest import Bus
+from tests.spark.streams import Capture, finish, wait_for
+from tests.spark.traffic import count_of, dead_letter, numbered, numbers, receive_all, send
+
+pytestmark = [pytest.mark.spec("R9.2"), pytest.mark.spec("R9.3")]
+
+
+@pytest.fixture
+def capture(spark: SparkSession, bus: Bus, tmp_path: Path) -> Capture:
+    return Capture(spark, bus, tmp_path)
+
+
+def test_what_is_consumed_is_in_the_table_once_and_no_longer_in_the_queue(
+    capture: Capture, is_partitioned: bool
+) -> None:
+    queue = capture.bus.queue(is_partitioned=is_partitioned)
+    send(capture.bus, queue, numbered(500))
+    query = capture.run(capture.source(queue, maxMessagesPerTrigger=150))
+    assert capture.numbers() == list(range(500))
+    assert count_of(capture.bus, queue) == 0
+    assert len([each for each in query.recentProgress if each.numInputRows]) >= 4
+
+    send(capture.bus, queue, numbered(100, first=500))
+    capture.run(capture.source(queue))
+    assert capture.numbers() == list(range(600))
+    assert count_of(capture.bus, queue) == 0
+
+
+def test_subscriptions_and_dead_letters_are_consumed_like_queues(
+    capture: Capture, tmp_path: Path
+) -> None:
+    bus = capture.bus
+    topic, queue = bus.topic("all", "others", is_partitioned=True), bus.queue()
+    send(bus, topic, numbered(50))
+    send(bus, queue, numbered(20))
+    dead_letter(bus, queue, 20, "Spoiled")
+    capture.run(capture.source(topic, subscription="all"))
+    assert capture.numbers() == list(range(50))
+    assert numbers(receive_all(bus, topic, "others")) == list(range(50))
+
+    dead = Capture(capture.spark, bus, tmp_path / "dead")
+    dead.run(dead.source(queue, subQueue="deadletter"))
+    assert dead.numbers() == list(range(20))
+    assert count_of(bus, queue, SubQueue.DEAD_LETTER) == 0
+
+
+def test_a_stream_that_goes_on_commits_its_last_batch_and_reports_its_lag(
+    capture: Capture,
+) -> None:
+    queue = capture.bus.queue(is_partitioned=True)
+    query = capture.start(capture.source(queue), is_endless=True)
+    try:
+        send(capture.bus, queue, numbered(40))
+        wait_for(lambda: count_of(capture.bus, queue) == 0, query)
+        wait_for(lambda: len(capture.numbers()) == 40, query)
+        progress = next(each for each in query.recentProgress if each.numInputRows)
+    finally:
+        query.stop()
+    [source] = progress.sources
+    lag = json.loads(source.latestOffset)["lag"]
+    assert list(lag) == [str(fragment) for fragment in range(16)]
+    assert set(json.loads(source.endOffset)) >= {"entity", "reader", "token", "0", "15"}
+
+
+def test_tasks_that_fail_after_reading_read_the_same_again(capture: Capture) -> None:
+    queue = capture.bus.queue(is_partitioned=True)
+    send(capture.bus, queue, numbered(300))
+
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        if TaskContext.get().attemptNumber() == 0:  # type: ignore[union-attr]  # in a task
+            raise RuntimeError("failed after reading")
+
+    frame = capture.source(queue)
+    capture.run(frame.mapInArrow(fail_once, frame.schema))
+
+    assert capture.numbers() == list(range(300))
+    assert count_of(capture.bus, queue) == 0
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_batch_that_failed_is_read_again_from_the_checkpoint(
+    capture: Capture, is_moved: bool, tmp_path: Path
+) -> None:
+    queue = capture.bus.queue(is_partitioned=True)
+    send(capture.bus, queue, numbered(200))
+    fails = tmp_path / "fails"
+    fails.touch()
+
+    def fail_if_told(
+        batches: Iterator[pa.RecordBatch], path: str = str(fails)
+    ) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        if Path(path).exists():
+            raise RuntimeError("failed on purpose")
+
+    frame = capture.source(queue)
+    frame = frame.mapInArrow(fail_if_told, frame.schema)
+    with pytest.raises(StreamingQueryException, match="failed on purpose"):
+        capture.run(frame)
+    fails.unlink()
+    assert receive_all(capture.bus, queue) == []
+    send(capture.bus, queue, numbered(50, first=200))
+    if is_moved:
+        moved = tmp_path / "elsewhere"
+        moved.mkdir()
+        shutil.move(capture.checkpoint, moved / "checkpoint")
+        capture.checkpoint = moved / "checkpoint"
+    capture.run(frame)
+
+    assert capture.numbers() == list(range(250))
+    assert count_of(capture.bus, queue) == 0
+
+
+def test_ordinary_receivers_compete_and_every_message_goes_to_one_side(
+    capture: Capture, is_partitioned: bool
+) -> None:
+    queue = capture.bus.queue(is_partitioned=is_partitioned)
+    send(capture.bus, queue, numbered(200))
+    query = capture.start(capture.source(queue, maxMessagesPerTrigger=50), is_endless=True)
+    received: list[int] = []
+    try:
+        for first in range(200, 800, 100):
+            send(capture.bus, queue, numbered(100, first=first))
+            received += numbers(receive_all(capture.bus, queue))
+        wait_for(lambda: count_of(capture.bus, queue) == 0, query)
+        wait_for(lambda: len(capture.numbers()) + len(received) >= 800, query)
+    finally:
+        query.stop()
+    assert sorted(capture.numbers() + received) == list(range(800))
+
+
+def test_a_second_query_under_the_same_name_is_refused(capture: Capture, tmp_path: Path) -> None:
+    queue = capture.bus.queue(is_partitioned=True)
+    send(capture.bus, queue, numbered(10))
+    first = capture.start(capture.source(queue), is_endless=True)
+    try:
+        wait_for(lambda: len(capture.numbers()) == 10, first)
+        second = Capture(capture.spark, capture.bus, tmp_path / "second")
+        with pytest.raises(StreamingQueryException, match="capture"):
+            second.run(second.source(queue))
+        send(capture.bus, queue, numbered(10, first=10))
+        wait_for(lambda: len(capture.numbers()) == 20, first)
+    finally:
+        first.stop()
+
+
+def test_a_token_of_ones_own_begins_again_at_once(capture: Capture) -> None:
+    queue = capture.bus.queue()
+    send(capture.bus, queue, numbered(10))
+    capture.run(capture.source(queue, readerToken="mine"))
+    shutil.rmtree(capture.checkpoint)
+    shutil.rmtree(capture.table)
+    send(capture.bus, queue, numbered(10, first=10))
+    capture.run(capture.source(queue, readerToken="mine"))
+    assert capture.numbers() == list(range(10, 20))
+
+
+def test_an_old_copy_of_a_checkpoint_is_refused_unless_loss_is_allowed(capture: Capture) -> None:
+    queue = capture.bus.queue()
+    send(capture.bus, queue, numbered(10))
+    capture.run(capture.source(queue))
+    old = capture.checkpoint.with_name("old")
+    shutil.copytree(capture.checkpoint, old)
+    send(capture.bus, queue, numbered(10, first=10))
+    capture.run(capture.source(queue))
+    send(capture.bus, queue, numbered(10, first=20))
+    late = Capture(capture.spark, capture.bus, capture.table.parent / "late")
+    late.checkpoint = old
+
+    with pytest.raises(StreamingQueryException, match=r"older than reader 'capture'"):
+        late.run(late.source(queue))
+    late.run(late.source(queue, failOnDataLoss="false"))
+
+    assert late.numbers() == list(range(20, 30))
+
+
+def test_a_checkpoint_of_another_entity_is_refused(capture: Capture) -> None:
+    queue, other = capture.bus.queue(), capture.bus.queue()
+    send(capture.bus, queue, numbered(1))
+    capture.run(capture.source(queue))
+    with pytest.raises(StreamingQueryException, match=f"for '{queue}', and this query reads"):
+        capture.run(capture.source(other))
+
+
+def test_a_checkpoint_of_a_deleted_queue_is_refused(capture: Capture) -> None:
+    from bendybus.atom.properties import Kind
+
+    queue = capture.bus.queue()
+    send(capture.bus, queue, numbered(1))
+    capture.run(capture.source(queue))
+    capture.bus.administration.delete(Kind.QUEUE, queue)
+    with pytest.raises(StreamingQueryException, match="could not be found"):
+        capture.run(capture.source(queue))
+    capture.bus.administration.create(Kind.QUEUE, queue, {})
+    send(capture.bus, queue, numbered(1))
+    with pytest.raises(StreamingQueryException, match="capture"):
+        capture.run(capture.source(queue))
+
+
+def test_what_is_done_can_be_committed_by_a_listener_and_by_hand(
+    capture: Capture, spark: SparkSession
+) -> None:
+    queue = capture.bus.queue(is_partitioned=True)
+    options = capture.bus.source(queue)
+    listener = pyspark_servicebus.settle(spark, options)
+    try:
+        send(capture.bus, queue, numbered(30))
+        frame = capture.source(queue)
+        query = frame.writeStream.format("noop").trigger(processingTime="1 hour")
+        running = query.option("checkpointLocation", str(capture.checkpoint)).start()
+        try:
+            wait_for(lambda: count_of(capture.bus, queue) == 0, running)
+            progress = running.recentProgress[0]
+        finally:
+            running.stop()
+    finally:
+        spark.streams.removeListener(listener)
+    pyspark_servicebus.commit(options, progress.sources[0].endOffset)
+    finish(running)

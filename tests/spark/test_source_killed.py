@@ -1,0 +1,111 @@
+"""Kills in the middle of streams: of the broker, of workers, of the driver. Nothing is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from bendybus.testing.broker_process import broker_process
+from tests.spark.conftest import Bus, write_empty_namespace
+from tests.spark.streams import Capture, wait_for
+from tests.spark.traffic import count_of, numbered, numbers, receive_all, send
+
+pytestmark = [pytest.mark.spec("R9.3")]
+DRIVER = Path(__file__).with_name("moving_driver.py")
+
+
+@pytest.fixture
+def own_bus(tmp_path: Path) -> Iterator[Bus]:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    config = write_empty_namespace(folder)
+    with broker_process(config, folder=folder, has_flight=True) as broker:
+        yield Bus(broker)
+
+
+def test_the_broker_is_killed_while_a_stream_moves_messages(
+    spark: SparkSession, own_bus: Bus, tmp_path: Path
+) -> None:
+    source, target = own_bus.queue(is_partitioned=True), own_bus.queue(is_partitioned=True)
+    send(own_bus, source, numbered(3000))
+    frame = (
+        spark.readStream.format("servicebus")
+        .options(**own_bus.source(source, mode="consume", reader="r", maxMessagesPerTrigger=200))
+        .load()
+        .select("body", "message_id")
+    )
+    writer = frame.writeStream.format("servicebus").options(**own_bus.source(target))
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        for done in (400, 1200, 2000):
+            wait_for(lambda: count_of(own_bus, target) >= done, query)  # noqa: B023 - called now
+            own_bus.broker.kill()
+            own_bus.broker.start()
+        wait_for(lambda: count_of(own_bus, source) == 0, query)
+    finally:
+        query.stop()
+    assert numbers(receive_all(own_bus, target)) == list(range(3000))
+
+
+def test_workers_are_killed_while_they_read_and_write(
+    spark: SparkSession, bus: Bus, tmp_path: Path
+) -> None:
+    source, target = bus.queue(is_partitioned=True), bus.queue(is_partitioned=True)
+    send(bus, source, numbered(400))
+    capture = Capture(spark, bus, tmp_path)
+    frame = capture.source(source)
+
+    def die_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        if TaskContext.get().attemptNumber() == 0:  # type: ignore[union-attr]  # in a task
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    dying = frame.mapInArrow(die_once, frame.schema).select("body")
+    writer = dying.writeStream.format("servicebus").options(**bus.source(target))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+
+    assert numbers(receive_all(bus, target)) == list(range(400))
+    assert count_of(bus, source) == 0
+
+
+@pytest.mark.prove
+def test_the_driver_is_killed_at_random_moments(bus: Bus, tmp_path: Path) -> None:
+    source, target = bus.queue(is_partitioned=True), bus.queue(is_partitioned=True)
+    count = 50_000
+    send(bus, source, numbered(count))
+    command = [sys.executable, str(DRIVER), str(tmp_path), source, target]
+    environment = {
+        **os.environ,
+        "BENDYBUS_CONNECTION_STRING": bus.connection_string,
+        "BENDYBUS_FLIGHT_ENDPOINT": bus.flight_endpoint,
+    }
+    kills = 0
+    while True:
+        driver = subprocess.Popen(command, env=environment, start_new_session=True)
+        before = count_of(bus, target)
+        ended = threading.Event()
+        threading.Thread(target=lambda: (driver.wait(), ended.set()), daemon=True).start()  # noqa: B023 - of this round
+        deadline = time.monotonic() + 120
+        while not ended.is_set() and count_of(bus, target) < before + 3000:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        if ended.is_set():
+            assert driver.returncode == 0
+            break
+        os.killpg(driver.pid, signal.SIGKILL)
+        ended.wait(10)
+        kills += 1
+    assert kills >= 3
+    assert numbers(receive_all(bus, target)) == list(range(count))
+    assert count_of(bus, source) == 0
