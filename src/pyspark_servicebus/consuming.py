@@ -12,12 +12,14 @@ reads back identical until it is committed, so Spark can run a batch again after
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from bendybus.client.bulk import BulkClient
+from bendybus.client.errors import ClientError
 from pyspark_servicebus.available_now import SupportsTriggerAvailableNow
 from pyspark_servicebus.connecting import connected, place_of, positions_of
 from pyspark_servicebus.described_fragments import extents
@@ -48,7 +50,6 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned = ConsumedOffset(self._entity, self._streaming.reader)
         self._before: Mapping[int, int] | None = None
         self._lag: Mapping[int, int] = {}
-        self._weights: Mapping[int, int] = {}
         self._skipped: Sequence[int] = ()
 
     def __getstate__(self) -> tuple[Streaming, StructType]:
@@ -70,21 +71,21 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         del limit
         done = self._planned if start is None else self._read(start)
-        token = self._open(done.token or self._streaming.token)
+        # A token made here, not by the broker, so that to ask again after a lost answer is safe.
+        token = self._open(done.token or self._streaming.token or self._token or uuid4().hex)
         positions = self._not_before_committed(done.positions)
         self._commit(token, positions)
         reserved = self._broker.reserve(
             self._place,
             self._streaming.reader,
             token,
-            start=positions,
+            positions,
             messages_max=self._streaming.messages_max,
             bytes_max=self._streaming.bytes_max,
             before=self._before,
             skip_offline=self._streaming.reading.skips_offline,
         )
-        self._lag, self._weights = reserved.lag, reserved.messages
-        self._skipped = reserved.skipped
+        self._lag, self._skipped = reserved.lag, reserved.skipped
         end = {**positions, **reserved.end}
         return ConsumedOffset(self._entity, self._streaming.reader, token, end).to_json()
 
@@ -113,7 +114,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A first batch begins where the reader had come to when it was opened. Nothing was
         # committed since: that needs this batch to be done.
         first = self._not_before_committed(low.positions if low.token else self._committed)
-        parts = stretches(first, high.positions, self._weights)
+        parts = stretches(first, high.positions, {})
         tasks_max = self._streaming.reading.tasks_max
         return [Slice(task, token) for task in pack(parts, tasks_max)]
 
@@ -151,17 +152,35 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _read(self, offset: Mapping[str, object]) -> ConsumedOffset:
         return read_consumed(offset, entity=self._entity, reader=self._streaming.reader)
 
-    def _open(self, token: str | None) -> str:
+    def _open(self, token: str) -> str:
         """Make sure that the broker knows us by this token, once."""
-        if self._token is None or (token is not None and token != self._token):
-            opened = self._broker.open_reader(self._place, self._streaming.reader, token)
+        if token != self._token:
+            opened = self._broker.open_reader(
+                self._place,
+                self._streaming.reader,
+                token,
+                skip_offline=self._streaming.reading.skips_offline,
+            )
             self._token, self._committed = opened.token, dict(opened.committed)
-        return self._token
+            self._skipped = opened.skipped
+        return token
 
     def _commit(self, token: str, positions: Mapping[int, int]) -> None:
-        if any(at > self._committed.get(each, 0) for each, at in positions.items()):
-            self._broker.commit(self._place, self._streaming.reader, token, until=positions)
-            self._committed.update(positions)
+        """Commit what is new. What is in a store that is away is committed when it is back."""
+        new = {
+            each: at
+            for each, at in positions.items()
+            if at > self._committed.get(each, 0) and each not in self._skipped
+        }
+        if not new:
+            return
+        try:
+            self._broker.commit(self._place, self._streaming.reader, token, new)
+        except ClientError as error:
+            if not (error.is_retryable and self._streaming.reading.skips_offline):
+                raise
+        else:
+            self._committed.update(new)
 
     def _not_before_committed(self, positions: Mapping[int, int]) -> dict[int, int]:
         """Return from where to go on. Raises `ReservationsGone` when that was committed."""

@@ -79,4 +79,4 @@ def _commit(bus: Bus, offset: ConsumedOffset) -> None:
 
     place = place_of(parse_address(offset.entity))
     with connected(bus) as client:
-        client.commit(place, offset.reader, offset.token, until=offset.positions)
+        client.commit(place, offset.reader, offset.token, offset.positions)
