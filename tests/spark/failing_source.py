@@ -1,10 +1,12 @@
 """The source with writers that fail at the worst moments, once each."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -16,6 +18,12 @@ from pyspark.sql.types import StructType
 from pyspark_servicebus import DefaultSource
 
 Messages = list[WriterCommitMessage | None]
+
+
+def register(spark: SparkSession) -> None:
+    """Let Spark know the source; workers get its code with it, as they cannot import tests."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # it has no types
+    spark.dataSource.register(FailingSource)
 
 
 def fail_first_attempt() -> None:

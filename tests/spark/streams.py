@@ -37,7 +37,7 @@ class Capture:
         writer = frame.writeStream.format("parquet").option("path", str(self.table))
         writer = writer.option("checkpointLocation", str(self.checkpoint))
         trigger = {"processingTime": "0 seconds"} if is_endless else {"availableNow": True}
-        return writer.trigger(**trigger).start()  # type: ignore[arg-type]  # one of many forms
+        return writer.trigger(**trigger).start()
 
     def run(self, frame: DataFrame) -> StreamingQuery:
         """Write what is there now, and return when that is done; raises what ends the query."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext, cloudpickle
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.spec("R9.1")
 
 
 def write(frame: DataFrame, bus: Bus, entity: str, **options: object) -> None:
-    options = bus.source(entity, **options)
-    frame.write.format("servicebus").options(**options).mode("append").save()
+    writer = frame.write.format("servicebus").options(**bus.source(entity, **options))
+    writer.mode("append").save()
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
@@ -120,8 +120,7 @@ def test_a_task_that_breaks_off_and_is_tried_again_doubles_nothing(
 def test_failures_after_staging_and_after_publishing_double_nothing(
     spark: SparkSession, bus: Bus, tmp_path: Path
 ) -> None:
-    cloudpickle.register_pickle_by_value(failing_source)
-    spark.dataSource.register(failing_source.FailingSource)
+    failing_source.register(spark)
     queue = bus.queue(is_partitioned=True)
     options = bus.source(queue, transactionId="t", authority=tmp_path / "mark")
     job = rows(spark, 300).repartition(3).write.format("failingbus").options(**options)

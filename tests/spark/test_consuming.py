@@ -204,7 +204,7 @@ def test_a_checkpoint_of_a_deleted_queue_is_refused(capture: Capture) -> None:
     queue = capture.bus.queue()
     send(capture.bus, queue, numbered(1))
     capture.run(capture.source(queue))
-    capture.bus.administration.delete(Kind.QUEUE, queue)
+    capture.bus.administration.delete(queue)
     with pytest.raises(StreamingQueryException, match="could not be found"):
         capture.run(capture.source(queue))
     capture.bus.administration.create(Kind.QUEUE, queue, {})

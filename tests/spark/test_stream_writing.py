@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -38,8 +37,7 @@ def test_a_stream_of_rows_becomes_messages(
 def test_failures_of_tasks_and_of_commits_double_nothing(
     spark: SparkSession, bus: Bus, tmp_path: Path
 ) -> None:
-    cloudpickle.register_pickle_by_value(failing_source)
-    spark.dataSource.register(failing_source.FailingSource)
+    failing_source.register(spark)
     queue = bus.queue(is_partitioned=True)
     frame = parquet_stream(spark, tmp_path, 400, files=4)
     options = bus.source(queue, authority=tmp_path / "mark")

@@ -15,9 +15,12 @@ def send(bus: Bus, entity: str, messages: Sequence[Message]) -> None:
 
 
 def numbered(count: int, first: int = 0, **properties: object) -> list[Message]:
-    """Make messages that are known by their numbers."""
+    """Make messages that are known by their numbers, with keys that spread them over fragments."""
     return [
-        Message(str(number).encode(), message_id=str(number), **properties)  # type: ignore[arg-type]  # any of its own
+        Message(
+            str(number).encode(),
+            **{"message_id": str(number), "partition_key": str(number % 97), **properties},  # type: ignore[arg-type]  # any of its own
+        )
         for number in range(first, first + count)
     ]
 

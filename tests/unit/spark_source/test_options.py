@@ -84,9 +84,8 @@ def test_names_of_options_and_words_have_no_case() -> None:
 
 
 def test_options_that_spark_adds_are_not_ours() -> None:
-    assert writing_of(
-        Given({"entity": "orders", "checkpointLocation": "/somewhere"}), Use.WRITE_STREAM
-    )
+    given = Given({"entity": "orders", "checkpointLocation": "/somewhere"})
+    assert writing_of(given, Use.WRITE_STREAM).address == Address("orders")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pyspark_servicebus.planning import Stretch, limited, pack, stretches
 
 FRAGMENTS = st.integers(0, 15)
-OFFSETS = st.dictionaries(FRAGMENTS, st.integers(0, 1000), max_size=16)
+OFFSETS = st.dictionaries(FRAGMENTS, st.integers(0, 60), max_size=16)
 
 
 @pytest.mark.spec("R9.1")
@@ -45,20 +45,17 @@ def test_a_stretch_weighs_what_is_known_of_it() -> None:
     assert [part.weight for part in stretches({}, {0: 5, 1: 5}, {1: 2})] == [5, 2]
 
 
-@given(start=OFFSETS, end=OFFSETS, messages_max=st.integers(1, 2000))
+@given(start=OFFSETS, end=OFFSETS, messages_max=st.integers(1, 1000))
 def test_a_limit_is_kept_and_reaches_the_end_at_last(
     start: dict[int, int], end: dict[int, int], messages_max: int
 ) -> None:
     at = start
-    for _ in range(20_000):
-        following = limited(at, end, messages_max)
+    while at != (following := limited(at, end, messages_max)):
         advance = {each: following[each] - at.get(each, 0) for each in following}
         assert all(step >= 0 for step in advance.values())
-        assert sum(advance.values()) <= messages_max
-        if not any(advance.values()):
-            break
+        assert 0 <= sum(advance.values()) <= messages_max
         at = following
-    assert at.items() >= {each: max(end[each], start.get(each, 0)) for each in at}.items()
+    assert at == {each: max(end[each], start.get(each, 0)) for each in end}
 
 
 def test_a_limit_is_shared_in_proportion() -> None:
