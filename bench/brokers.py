@@ -19,6 +19,8 @@ class RunningBroker:
     addresses: Mapping[str, str]
     # Where it takes requests over HTTP, if it does.
     http_port: int = 0
+    # Where it gives and takes bulk data, if it does.
+    flight_port: int = 0
 
     def target(self, queue: str) -> str:
         """The name under which figures of this queue are reported."""

@@ -10,6 +10,7 @@ from bench.promise import Measured, Promise, ratio
 from bench.readings import Figure, Readings
 from bench.scenarios import NO_BODY, SMALL_BODY_BYTES
 from bench.size import FULL
+from bench.spark.promises import SPARK_PROMISES
 
 PARTITIONED: Final = "bendybus partitioned"
 CONVENTIONAL: Final = "bendybus conventional"
@@ -169,4 +170,5 @@ PROMISES: Final = (
     ),
     *FEATURE_PROMISES,
     *DOOR_PROMISES,
+    *SPARK_PROMISES,
 )

@@ -49,6 +49,20 @@ class Figure(StrEnum):
     REST_RECEIVE = "receive over HTTP"
     MANAGEMENT_GET = "get an entity over HTTP"
     REDRIVE = "redrive dead letters"
+    PARQUET_READ = "Spark reads Parquet, all columns"
+    SPARK_READ = "Spark reads the queue, all columns"
+    PARQUET_READ_BODY = "Spark reads Parquet, body"
+    SPARK_READ_BODY = "Spark reads the queue, body"
+    SPARK_READ_RESIDENT = "memory grown while Spark reads"
+    PARQUET_WRITE = "Spark writes Parquet"
+    SPARK_WRITE = "Spark writes to the queue"
+    PARQUET_STREAM = "stream from Parquet to Parquet"
+    SPARK_CAPTURE = "capture from the queue to Parquet"
+    SPARK_CAPTURE_P50 = "from send to table p50"
+    ALONE_SEND = "send, nothing beside"
+    BESIDE_CAPTURE_SEND = "send during a capture"
+    SPARK_REPLAY = "replay in the order of keys"
+    REPLAY_WRITE = "Spark writes to the queue, beside replay"
 
 
 UNITS = {
@@ -68,6 +82,8 @@ UNITS = {
     Figure.BESIDE_NOTHING_P99: "ms",
     Figure.BESIDE_SCHEDULES_P99: "ms",
     Figure.BESIDE_LOCKS_P99: "ms",
+    Figure.SPARK_CAPTURE_P50: "ms",
+    Figure.SPARK_READ_RESIDENT: "MB",
 }
 RATE_UNIT = "/s"
 

@@ -24,14 +24,16 @@ from bench.processes import BenchmarkError
 from bench.readings import Figure, Reading, Readings, unit_of
 from bench.scenarios import SMALL_BODY_BYTES, Turn
 from bench.size import Size
+from bench.spark.scenarios import SPARK
 
-# What is measured together and shown together: beside the peer, with a feature beside without, and
-# over HTTP.
+# What is measured together and shown together: beside the peer, with a feature beside without, over
+# HTTP, and by Spark.
 PEER_PART: Final = "peer"
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     PEER_PART: ("throughput", "latency", "idle", "backlog"),
     "features": tuple(FEATURES),
     "doors": tuple(DOORS),
+    "spark": tuple(SPARK),
 }
 SCENARIOS: Final = tuple(name for part in PARTS.values() for name in part)
 
@@ -51,7 +53,7 @@ class Run:
     def perform(self, chosen: Sequence[str]) -> None:
         """Run the chosen scenarios, always in the order of `SCENARIOS`."""
         beside = (self._throughput, self._latency, self._idle, self._backlog)
-        alone = (*FEATURES.values(), *DOORS.values())
+        alone = (*FEATURES.values(), *DOORS.values(), *SPARK.values())
         features = tuple(partial(self._feature, feature) for feature in alone)
         performers: tuple[Callable[[], None], ...] = (*beside, *features)
         for scenario, perform in zip(SCENARIOS, performers, strict=True):

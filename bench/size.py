@@ -40,6 +40,18 @@ class DoorSize:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkSize:
+    """The numbers of the scenarios of bulk work."""
+
+    repeats: int
+    messages: int
+    per_trigger: int
+    paced_seconds: float
+    # How much is read while the broker's memory is watched.
+    messages_read: int
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     """Every number that decides how long a run takes."""
 
@@ -55,6 +67,7 @@ class Size:
     connections: int
     features: FeatureSize
     doors: DoorSize
+    spark: SparkSize
 
 
 FULL: Final = Size(
@@ -88,6 +101,13 @@ FULL: Final = Size(
         beside_seconds=5.0,
     ),
     doors=DoorSize(repeats=5, requests=20_000, redrives=3, dead_letters=100_000),
+    spark=SparkSize(
+        repeats=3,
+        messages=2_000_000,
+        per_trigger=500_000,
+        paced_seconds=20.0,
+        messages_read=10_000_000,
+    ),
 )
 
 QUICK: Final = Size(
@@ -121,4 +141,11 @@ QUICK: Final = Size(
         beside_seconds=3.0,
     ),
     doors=DoorSize(repeats=1, requests=2_000, redrives=1, dead_letters=2_000),
+    spark=SparkSize(
+        repeats=1,
+        messages=40_000,
+        per_trigger=10_000,
+        paced_seconds=3.0,
+        messages_read=100_000,
+    ),
 )

@@ -97,6 +97,7 @@ class Bendybus:
                 pid=process.pid,
                 port=ports["amqp_port"],
                 http_port=ports["http_port"],
+                flight_port=ports["flight_port"],
                 user=USER,
                 password=PASSWORD,
                 addresses={queue: queue for queue in self.queues},

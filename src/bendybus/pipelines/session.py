@@ -82,7 +82,8 @@ def _prepare_environment(*, is_local: bool) -> None:
 def _settings() -> dict[str, str]:
     log = resources.files("bendybus.pipelines") / "log4j2.properties"
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
+        # In quotes: the path may have spaces.
+        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log}"',
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # A task of a Python source costs half as much.

@@ -25,9 +25,7 @@ def messages() -> DataFrame:
     )
 
 
-dp.create_sink(
-    "large", "servicebus", {"entity": spark.conf.get("bus.target") or "", "writer": "large"}
-)
+dp.create_sink("large", "servicebus", {"entity": spark.conf.get("bus.target") or ""})
 
 
 @dp.append_flow(target="large")

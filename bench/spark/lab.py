@@ -1,0 +1,124 @@
+"""A broker, a Spark session and a folder, and the rows that all scenarios are about."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from bench.features.stage import Side, Stage
+from bench.processes import BenchmarkError
+from bench.readings import Figure, Reading
+from bench.scenarios import SMALL_BODY_BYTES
+from bench.size import SparkSize
+from bendybus.model.connection_string import ConnectionString
+from bendybus.pipelines.session import spark_session
+
+# Two cores for Spark, as the promises say; tasks are tried again, as on a cluster.
+MASTER: Final = "local[2,4]"
+FORMAT: Final = "servicebus"
+KEYS: Final = 8_000
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Where a scenario is played."""
+
+    spark: SparkSession
+    side: Side
+    folder: Path
+
+    @property
+    def size(self) -> SparkSize:
+        """How much the scenario does."""
+        return self.side.size.spark
+
+    def options(self, entity: str | None = None, **more: object) -> dict[str, str]:
+        """Options of the data source for the entity under load, or another."""
+        broker = self.side.broker
+        connection = ConnectionString(
+            host="127.0.0.1",
+            port=broker.port,
+            rule_name=broker.user,
+            key=broker.password,
+            use_development_emulator=True,
+        )
+        return {
+            "connectionString": connection.to_text(),
+            "flightEndpoint": f"grpc://127.0.0.1:{broker.flight_port}",
+            "entity": entity or self.side.queue,
+            **{name: str(value) for name, value in more.items()},
+        }
+
+    def bus(self, schema: str | None = None) -> DataFrame:
+        """Every message of the entity; only some columns if a schema names them."""
+        reader = self.spark.read.format(FORMAT).options(**self.options())
+        return (reader.schema(schema) if schema else reader).load()
+
+    @cached_property
+    def rows(self) -> Path:
+        """Rows to be written, as Parquet: made once, so that no scenario measures their making."""
+        path = self.folder / "rows"
+        made_rows(self.spark, self.size.messages).write.parquet(str(path))
+        return path
+
+    def send(self, rows: DataFrame, transaction: str, entity: str | None = None) -> None:
+        """Write rows to the bus, through to durable."""
+        options = self.options(entity, transactionId=transaction)
+        rows.write.format(FORMAT).options(**options).mode("append").save()
+
+    @cached_property
+    def captured(self) -> Path:
+        """What the entity holds, all columns, as Parquet: the same rows as the bus has."""
+        path = self.folder / "captured"
+        self.send(self.spark.read.parquet(str(self.rows)), "fill")
+        self.bus().write.parquet(str(path))
+        return path
+
+    def rate(self, figure: Figure, count: int, work: Callable[[], object]) -> Reading:
+        """Do it once; rows per second."""
+        begun = time.perf_counter()
+        work()
+        return self.side.reading(figure, count / (time.perf_counter() - begun))
+
+
+@contextmanager
+def lab(stage: Stage, name: str, others: tuple[str, ...] = ()) -> Iterator[Lab]:
+    """Start a broker and Spark on a new folder, and stop both."""
+    with (
+        stage.queues(name, {other: {} for other in others}) as side,
+        spark_session("bench", MASTER, {"spark.driver.memory": "4g"}) as spark,
+    ):
+        yield Lab(spark, side, side.folder)
+
+
+def made_rows(spark: SparkSession, count: int) -> DataFrame:
+    """Return messages to be sent: 200 bytes that do not repeat, an id, a key, a subject."""
+    text = f.concat_ws("", *(f.sha2(f.concat("id", f.lit(part)), 256) for part in "abcd"))
+    return (
+        spark.range(0, count, numPartitions=4)
+        .withColumn("id", f.col("id").cast("string"))
+        .select(
+            f.concat(f.lit("message-"), "id").alias("message_id"),
+            f.concat(f.lit("key-"), f.col("id") % KEYS).alias("partition_key"),
+            f.concat(f.lit("subject-"), f.col("id") % 10).alias("subject"),
+            f.lit("application/octet-stream").alias("content_type"),
+            f.substring(text, 1, SMALL_BODY_BYTES).cast("binary").alias("body"),
+        )
+    )
+
+
+def consume(rows: DataFrame) -> None:
+    """Compute every column of every row, and keep nothing."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def expect_count(found: int, wanted: int, what: str) -> None:
+    """Raise `BenchmarkError` if rows were lost or doubled: such a figure is worth nothing."""
+    if found != wanted:
+        raise BenchmarkError(f"{what}: {found:,} of {wanted:,} rows")
