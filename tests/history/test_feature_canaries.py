@@ -16,12 +16,16 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import Transaction
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Answer
-from bendybus.store.sqlite import session_locks, transfers
+from bendybus.store.sqlite import readers, session_locks, transfers
 from bendybus.store.sqlite.store import SqliteStore
 from tests.history.faults import Fault, Patch, expect_found, replace_sql
 from tests.history.test_forwarding_history import (
     ConventionalForwardingHistory,
     PartitionedForwardingHistory,
+)
+from tests.history.test_reader_history import (
+    ConventionalReaderHistory,
+    PartitionedReaderHistory,
 )
 from tests.history.test_session_history import (
     ConventionalSessionHistory,
@@ -55,6 +59,12 @@ def commit_what_is_left(patch: Patch) -> None:
 def let_what_is_in_hand_expire(patch: Patch) -> None:
     replace_sql("due", "d.until >= expired.id", "0", patch)
     replace_sql("find_free_of_sessions", "d.until >= message.id", "0", patch)
+
+
+def let_what_is_reserved_expire(patch: Patch) -> None:
+    replace_sql("due", "INDEXED BY message_expiring", "", patch)
+    replace_sql("due", "AND locked_until IS NULL AND state = 0\n", "AND state IN (0, 3)\n", patch)
+    replace_sql("find_guarded", "NOT IN (3, 9)", "<> 9", patch)
 
 
 def keep_rules_in_memory(patch: Patch) -> None:
@@ -284,7 +294,47 @@ TRANSACTIONS: Final[dict[str, Fault]] = {
     ),
 }
 
-FAULTS: Final = SET_ASIDE | SESSIONS | TOPICS | FORWARDING | TRANSACTIONS
+READERS: Final[dict[str, Fault]] = {
+    "the newest are reserved": Fault(
+        partial(replace_sql, "find_reservable", "ORDER BY id", "ORDER BY id DESC"),
+        ConventionalReaderHistory,
+    ),
+    "what is reserved can still be received": Fault(
+        partial(replace_sql, "reserve_messages", "state = 3", "state = 0"),
+        ConventionalReaderHistory,
+    ),
+    "who asks again is given more": Fault(
+        partial(replace_sql, "reservations", "position > ?3", "position > ?3 + 1"),
+        ConventionalReaderHistory,
+    ),
+    "what is given back is counted as delivered": Fault(
+        partial(
+            replace_sql,
+            "free_reserved",
+            "state = 0",
+            "state = 0, delivery_count = 7",
+        ),
+        PartitionedReaderHistory,
+    ),
+    "what is reserved expires": Fault(
+        let_what_is_reserved_expire,
+        ConventionalReaderHistory,
+    ),
+    "what is committed stays": Fault(
+        partial(replace_sql, "find_reserved", "nonce = ?1", "nonce = -?1"),
+        PartitionedReaderHistory,
+    ),
+    "a reader has two users": Fault(
+        lambda patch: patch.setattr(readers, "_check_free", lambda *_: None),
+        ConventionalReaderHistory,
+    ),
+    "who was taken over goes on": Fault(
+        partial(replace_sql, "open_reader", "SET token = ?3,", "SET"),
+        PartitionedReaderHistory,
+    ),
+}
+
+FAULTS: Final = SET_ASIDE | SESSIONS | TOPICS | FORWARDING | TRANSACTIONS | READERS
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())

@@ -28,6 +28,8 @@ from tests.history.world import fewer_examples
 NAME: Final = "capture"
 EVERYTHING: Final = 10_000
 IDLE_SECONDS: Final = 70
+# That it is used is noted a few seconds late.
+IDLE_MS_MIN: Final = 55_000
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class Reading:
     """What a reader has: its token, how far it came, and what it read where."""
 
     token: str
+    used_at: int
     end: dict[int, int] = field(default_factory=dict)
     committed: dict[int, int] = field(default_factory=dict)
     # By fragment and position.
@@ -53,7 +56,7 @@ class ReaderHistory(SetAsideHistory):
         """Return the reader; it is opened when all stores are there for the first time."""
         reading = self.reading.get(place)
         if reading is None and self.are_all_online:
-            reading = self.reading[place] = Reading(f"token {next(self.new_tokens)}")
+            reading = self.reading[place] = Reading(f"token {next(self.new_tokens)}", self.now)
             opened = self.run(
                 open_reader(self.queue.sub_queues[place], NAME, reading.token, self.clock)
             )
@@ -151,8 +154,7 @@ class ReaderHistory(SetAsideHistory):
         for content in kept:
             self.model.messages[content].state = MessageState.ACTIVE
         del self.reading[place]
-        with pytest.raises(ReaderLost):
-            self.run(commit_reserved(sub_queue, NAME, reading.token, {0: 0}, self.clock))
+        assert self.is_lost(place, reading.token)
 
     @rule(place=PLACE, is_patient=st.booleans())
     def take_over(self, place: SubQueue, is_patient: bool) -> None:
@@ -167,12 +169,21 @@ class ReaderHistory(SetAsideHistory):
                 self.run(open_reader(sub_queue, NAME, other, self.clock))
             except ReaderInUse:
                 return
+            assert self.now - reading.used_at >= IDLE_MS_MIN, "taken from somebody who uses it"
         else:
             self.clock.advance(IDLE_SECONDS)
             self.run(open_reader(sub_queue, NAME, other, self.clock))
-        before, reading.token = reading.token, other
-        with pytest.raises(ReaderLost):
-            self.run(commit_reserved(sub_queue, NAME, before, {0: 0}, self.clock))
+        before, reading.token, reading.used_at = reading.token, other, self.now
+        assert self.is_lost(place, before)
+
+    def is_lost(self, place: SubQueue, token: str) -> bool:
+        """Say whether a token opens the reader no longer."""
+        sub_queue = self.queue.sub_queues[place]
+        try:
+            self.run(commit_reserved(sub_queue, NAME, token, {0: 0}, self.clock))
+        except ReaderLost:
+            return True
+        return False
 
     def ask(
         self, place: SubQueue, reading: Reading, after: dict[int, int], count_max: int
@@ -185,6 +196,7 @@ class ReaderHistory(SetAsideHistory):
             messages_max=count_max,
             skips_offline=True,
         )
+        reading.used_at = self.now
         try:
             return self.run(reserve(self.queue.sub_queues[place], wish, self.clock))
         except StoreUnavailable:
