@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.operations import CommitReserved, Operation
+from bendybus.model.reader import FRAGMENTS_AT_ONCE
 
 
 async def commit_reserved(
@@ -19,10 +20,13 @@ async def commit_reserved(
     sub_queue.queue.check_there()
     sources = sub_queue.sources_at(until)
     sub_queue.queue.note_request()
-    done = await asyncio.gather(
-        *(_commit_in(each, reader, token, until[each.fragment], clock) for each in sources),
-        return_exceptions=True,
-    )
+    at_once = asyncio.Semaphore(FRAGMENTS_AT_ONCE)
+
+    async def commit(source: Source) -> None:
+        async with at_once:
+            await _commit_in(source, reader, token, until[source.fragment], clock)
+
+    done = await asyncio.gather(*map(commit, sources), return_exceptions=True)
     for error in done:
         if error is not None:
             raise error

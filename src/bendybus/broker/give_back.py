@@ -8,6 +8,7 @@ from bendybus.broker.open_reader import new_token
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import ReaderLost
 from bendybus.model.operations import GiveBack, Operation, Reserved
+from bendybus.model.reader import FRAGMENTS_AT_ONCE
 
 
 class GivenBack(NamedTuple):
@@ -38,9 +39,13 @@ async def give_back(
     if not held:
         raise ReaderLost.unknown(reader)
     next_token = new_token()
-    freed = await asyncio.gather(
-        *(_give_back_in(sub_queue, each, reader, (token, next_token), clock) for each in held)
-    )
+    at_once = asyncio.Semaphore(FRAGMENTS_AT_ONCE)
+
+    async def give_back_in(source: Source) -> int:
+        async with at_once:
+            return await _give_back_in(sub_queue, source, reader, (token, next_token), clock)
+
+    freed = await asyncio.gather(*map(give_back_in, held))
     return GivenBack(sum(freed), skipped)
 
 

@@ -17,7 +17,12 @@ from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import ArgumentOutOfRange, ReaderLost, StoreFailed, StoreUnavailable
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Operation, Reserve, ReserveChosen, Reserved
-from bendybus.model.reader import RESERVATION_BYTES_MAX, RESERVATION_COUNT_MAX, shares
+from bendybus.model.reader import (
+    FRAGMENTS_AT_ONCE,
+    RESERVATION_BYTES_MAX,
+    RESERVATION_COUNT_MAX,
+    shares,
+)
 
 WITHOUT_BOUND: Final = 1 << 62
 # What one call reserves at most; the next goes on.
@@ -103,6 +108,7 @@ class _Round:
         # Those that may have more.
         self.eager = [*sources[start:], *sources[:start]]
         self._opened_late: set[int] = set()
+        self._at_once = asyncio.Semaphore(FRAGMENTS_AT_ONCE)
 
     async def ask(self) -> None:
         """Let every fragment that may have more reserve its part."""
@@ -119,6 +125,10 @@ class _Round:
                 self.eager.append(source)
 
     async def _fill(self, source: Source, count: int, size: int) -> bool:
+        async with self._at_once:
+            return await self._fill_now(source, count, size)
+
+    async def _fill_now(self, source: Source, count: int, size: int) -> bool:
         """Reserve up to so many messages of a fragment; say whether there may be more."""
         wish, fragment = self._wish, source.fragment
         is_first = True

@@ -21,6 +21,9 @@ TOKEN_LENGTH_MAX: Final = 64
 # some milliseconds, and others wait for no longer.
 RESERVATION_COUNT_MAX: Final = 4000
 RESERVATION_BYTES_MAX: Final = 4 * 1024 * 1024
+# Fragments of which reservations are made or ended at once: the threads of all stores together
+# would leave ordinary traffic no processor.
+FRAGMENTS_AT_ONCE: Final = 4
 
 
 def check_reader_name(name: str) -> None:
