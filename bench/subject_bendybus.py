@@ -115,7 +115,7 @@ def serve_command(folder: Path, ready_file: Path, entities: Entities) -> list[st
         "--data": folder / "data",
         "--amqp-port": 0,
         "--http-port": 0,
-        "--flight-port": 0,
+        "--flight-port": "none",
         "--ready-file": ready_file,
     }
     command = [sys.executable, "-m", "bendybus", "serve"]

@@ -89,6 +89,34 @@ async def test_a_second_query_of_the_same_name_is_refused(tmp_path: Path) -> Non
         await aside(bus.client().open_reader, place, "capture")
 
 
+async def test_a_reader_that_was_closed_is_opened_by_another_at_once(tmp_path: Path) -> None:
+    place = Place("parts")
+    async with bulk_bus(tmp_path) as bus:
+        await filled(bus, place, 40)
+        first = bus.client()
+        opened = await aside(first.open_reader, place, "capture")
+        reserved = await aside(first.reserve, place, "capture", opened.token, {})
+        await aside(first.close_reader, place, "capture", opened.token)
+        second = await aside(bus.client().open_reader, place, "capture")
+        again = await aside(bus.client().reserve, place, "capture", second.token, {})
+
+    assert second.token != opened.token
+    assert (again.end, again.messages) == (reserved.end, reserved.messages)
+
+
+async def test_naming_no_message_tells_how_far_the_reservations_go(tmp_path: Path) -> None:
+    place = Place("orders")
+    async with bulk_bus(tmp_path) as bus:
+        await filled(bus, place, 20)
+        client = bus.client()
+        token = (await aside(client.open_reader, place, "triage")).token
+        chosen = await aside(client.reserve_chosen, place, "triage", token, {0: [3]})
+        none = await aside(client.reserve_chosen, place, "triage", token, {0: []})
+
+    assert none.end == chosen.end
+    assert none.messages == 0
+
+
 async def test_who_brings_its_own_token_comes_back_at_once(tmp_path: Path) -> None:
     place = Place("parts")
     async with bulk_bus(tmp_path) as bus:

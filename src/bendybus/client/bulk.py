@@ -215,6 +215,13 @@ class BulkClient(BulkCalls):
         body = {"reader": reader, "token": token, "until": _texts(until)}
         self.ask("commit", place, body, seconds=LONG_SECONDS_MAX)
 
+    def close_reader(self, place: Place, reader: str, token: str) -> None:
+        """Say that a reader is in use no longer, so that another may open it at once.
+
+        What it has reserved stays reserved.
+        """
+        self.ask("close_reader", place, {"reader": reader, "token": token})
+
     def give_back(
         self, place: Place, reader: str, token: str | None = None, *, skip_offline: bool = False
     ) -> int:

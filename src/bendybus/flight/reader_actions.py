@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from bendybus.broker.close_reader import close_reader
 from bendybus.broker.commit_reserved import commit_reserved
 from bendybus.broker.give_back import give_back
 from bendybus.broker.open_reader import open_reader
@@ -66,6 +67,13 @@ async def _commit(asked: Asked) -> Told:
     sub_queue = await _reserved_from(asked)
     until = body.by_fragment("until")
     await commit_reserved(sub_queue, body.text("reader"), body.text("token"), until, asked.clock)
+    return {}
+
+
+async def _close(asked: Asked) -> Told:
+    body = asked.body
+    sub_queue = await _reserved_from(asked)
+    await close_reader(sub_queue, body.text("reader"), body.text("token"), asked.clock)
     return {}
 
 
@@ -138,6 +146,11 @@ READER_ACTIONS: Final = {
         (*_READER_FIELDS, "until"),
         _commit,
         is_long=True,
+    ),
+    "close_reader": KnownAction(
+        "Say that a reader is in use no longer; what it has reserved stays so.",
+        _READER_FIELDS,
+        _close,
     ),
     "give_back": KnownAction(
         "Free all that a reader has reserved, and forget the reader.",
