@@ -9,6 +9,7 @@ from bendybus.broker.holdings import Holdings
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import QueueNumber
+from bendybus.model.staging import StagedTally
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.figures import Event, StoreFigures
 from bendybus.store.port import Store, Tally
@@ -37,6 +38,8 @@ class SurveyedStore:
     tallies: Mapping[QueueNumber, Tally] | None
     locked: Mapping[QueueNumber, int]
     readers: Sequence[ReaderRecord]
+    # None while it is away.
+    staged: StagedTally | None
     places: Mapping[QueueNumber, tuple[ServedSubQueue, Source]]
 
     def fragments(self) -> Iterator[SurveyedFragment]:
@@ -62,14 +65,21 @@ async def survey(holdings: Holdings) -> list[SurveyedStore]:
     """Ask every store that is there, a question of each kind, however many entities there are."""
     places = [dict(each) for each in holdings.places]
     wanted = {at: list(each) for at, each in enumerate(places)}
-    tallies, locked, readers = await asyncio.gather(
+    tallies, locked, readers, staged = await asyncio.gather(
         holdings.tallying.tallies(wanted),
         asyncio.gather(*map(_locked, holdings.stores)),
         asyncio.gather(*map(_readers, holdings.stores)),
+        asyncio.gather(*map(_staged, holdings.stores)),
     )
     return [
         SurveyedStore(
-            store.status(), store.figures(), tallies[at], locked[at], readers[at], places[at]
+            store.status(),
+            store.figures(),
+            tallies[at],
+            locked[at],
+            readers[at],
+            staged[at],
+            places[at],
         )
         for at, store in enumerate(holdings.stores)
     ]
@@ -80,6 +90,13 @@ async def _readers(store: Store) -> Sequence[ReaderRecord]:
         return await store.readers()
     except (StoreUnavailable, StoreFailed):
         return ()
+
+
+async def _staged(store: Store) -> StagedTally | None:
+    try:
+        return await store.staged_tally()
+    except (StoreUnavailable, StoreFailed):
+        return None
 
 
 async def _locked(store: Store) -> Mapping[QueueNumber, int]:

@@ -80,6 +80,12 @@ STORE_FRAGMENTS: Final = Family("bendybus_store_fragments", "gauge", "Fragments 
 STORE_WAITING: Final = Family(
     "bendybus_store_waiting_calls", "gauge", "Calls that wait for the store's thread"
 )
+STORE_STAGED: Final = Family(
+    "bendybus_store_staged_bytes", "gauge", "Bytes that writers brought and have not published"
+)
+STORE_UNFINISHED: Final = Family(
+    "bendybus_store_unfinished_batches", "gauge", "Batches of writers that are published in part"
+)
 STORE_FAILURES: Final = Family(
     "bendybus_store_failures", "counter", "Failures of the store's database"
 )

@@ -130,6 +130,9 @@ def _add_store(text: MetricsText, store: SurveyedStore) -> None:
     text.add(families.STORE_LOG_BYTES, labels, figures.log_bytes)
     text.add(families.STORE_FRAGMENTS, labels, status.fragments)
     text.add(families.STORE_WAITING, labels, figures.waiting)
+    if store.staged is not None:
+        text.add(families.STORE_STAGED, labels, store.staged.bytes)
+        text.add(families.STORE_UNFINISHED, labels, store.staged.unfinished)
     text.add(families.STORE_FAILURES, labels, figures.failures)
     text.add(families.STORE_WRITE_BACKS, labels, figures.write_backs)
     text.add_histogram(families.COMMIT_SECONDS, labels, figures.commit_seconds)

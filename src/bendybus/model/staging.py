@@ -56,6 +56,13 @@ class Unfinished(NamedTuple):
     decision: Decision
 
 
+class StagedTally(NamedTuple):
+    """How many bytes are staged in a store, and how many batches wait at their homes there."""
+
+    bytes: int
+    unfinished: int
+
+
 class Chunk(NamedTuple):
     """Messages of one stage for one fragment, and the number by which they are dropped.
 

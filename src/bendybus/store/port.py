@@ -16,7 +16,7 @@ from bendybus.model.message import Lock, Marks, StoredMessage
 from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.rule import Rule
 from bendybus.model.scanned import Scanned
-from bendybus.model.staging import Chunk, Unfinished
+from bendybus.model.staging import Chunk, StagedTally, Unfinished
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.figures import StoreFigures
 from bendybus.store.readers import ReaderStore
@@ -385,6 +385,10 @@ class StagingStore(Protocol):
 
     def unfinished(self) -> Awaitable[list[Unfinished]]:
         """Return the decisions that were made here and are not carried out."""
+        ...
+
+    def staged_tally(self) -> Awaitable[StagedTally]:
+        """Say how much is staged here, and waits to be finished."""
         ...
 
     def stale_stages(self, *, count_max: int) -> Awaitable[list[tuple[int, QueueNumber]]]:

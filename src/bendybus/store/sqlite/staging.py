@@ -29,6 +29,7 @@ from bendybus.model.staging import (
     ForgetWriters,
     KeepChunk,
     OpenStage,
+    StagedTally,
     Unfinished,
     WriterKey,
 )
@@ -187,6 +188,13 @@ def unfinished(database: Database) -> list[Unfinished]:
         writer = WriterKey(QueueNumber(queue), name)
         found.append(Unfinished(writer, _decision(database, writer, batch)))
     return found
+
+
+def staged_tally(database: Database) -> StagedTally:
+    """Say how much is staged, and how many decisions are not carried out."""
+    row = database.row("staged_tally")
+    assert row is not None, "an aggregate always has one row"
+    return StagedTally(*row)
 
 
 def stale_stages(database: Database, count_max: int) -> list[tuple[int, QueueNumber]]:

@@ -14,7 +14,7 @@ from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
 from bendybus.model.scanned import Scanned
-from bendybus.model.staging import Chunk, Unfinished
+from bendybus.model.staging import Chunk, StagedTally, Unfinished
 from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.store.figures import StoreFigures
 from bendybus.store.port import (
@@ -255,6 +255,10 @@ class SqliteStore:
     def unfinished(self) -> "asyncio.Future[list[Unfinished]]":
         """Return the decisions that are not carried out."""
         return self._lane.submit(staging.unfinished, is_synced=False)
+
+    def staged_tally(self) -> "asyncio.Future[StagedTally]":
+        """Say how much is staged here."""
+        return self._lane.submit(staging.staged_tally, is_synced=False)
 
     def stale_stages(self, *, count_max: int) -> "asyncio.Future[list[tuple[int, QueueNumber]]]":
         """Return stages that can be forgotten, and their homes."""

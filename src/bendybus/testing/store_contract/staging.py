@@ -26,6 +26,7 @@ from bendybus.model.staging import (
     ForgetWriters,
     KeepChunk,
     OpenStage,
+    StagedTally,
     Unfinished,
     WriterKey,
 )
@@ -101,6 +102,7 @@ class StagingContract(StoreSubject):
     async def test_what_is_staged_is_not_there_for_anybody(self, store: Store) -> None:
         await stage(store, 1, b"a", b"b")
         assert await browse(store) == []
+        assert await store.staged_tally() == StagedTally(2, 0)
         assert await store.counts(MAIN) == QueueCounts(0, 0)
         assert (await store.tallies([MAIN]))[MAIN][:3] == (0, 0, 0)
 
@@ -214,6 +216,7 @@ class StagingContract(StoreSubject):
         # Nor does a later batch come before it.
         assert await do(store, Decide(WRITER, 1, [])) == decided
         assert await store.unfinished() == [Unfinished(WRITER, decided)]
+        assert await store.staged_tally() == StagedTally(3, 1)
 
     @promise(13)
     async def test_a_batch_that_was_published_is_not_decided_again(self, store: Store) -> None:

@@ -57,6 +57,10 @@ UPDATE stage SET state = 3
 SELECT json_group_array(json_array(queue, name, batch)) FROM writer INDEXED BY writer_deciding
  WHERE batch IS NOT NULL;
 
+-- name: staged_tally
+SELECT (SELECT coalesce(sum(size), 0) FROM staged INDEXED BY staged_size),
+       (SELECT count(*) FROM writer INDEXED BY writer_deciding WHERE batch IS NOT NULL);
+
 -- name: stale_stages
 SELECT json_group_array(json_array(number, queue))
   FROM (SELECT number, queue FROM stage INDEXED BY stage_stale WHERE state = 3 LIMIT ?1);
