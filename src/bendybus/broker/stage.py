@@ -141,6 +141,7 @@ class StageUnderWay:
         self._clock = clock
         self._rows = 0
         self._bytes = 0
+        self._is_over = False
         self._ordinal = 0
         self._fragments: set[int] = set()
         self._gathered: dict[int | None, _Gathered] = {}
@@ -151,6 +152,7 @@ class StageUnderWay:
 
         Returns when there is room for more. Those of a fragment keep their order.
         """
+        assert not self._is_over, "nothing is added to a stage that has ended"
         for fragment, messages in groups.items():
             self._rows += len(messages)
             self._bytes += len(messages.contents)
@@ -164,6 +166,7 @@ class StageUnderWay:
 
     async def complete(self) -> StageReceipt:
         """Keep the rest; durable on return."""
+        self._is_over = True
         if not self.is_published:
             for fragment in list(self._gathered):
                 self._cut(fragment, is_last=True)
@@ -179,6 +182,7 @@ class StageUnderWay:
 
     async def cancel(self) -> None:
         """Give the stage up."""
+        self._is_over = True
         self._gathered.clear()
         await asyncio.gather(*self._waiting, return_exceptions=True)
         store = self._home.source.store

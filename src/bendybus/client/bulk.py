@@ -271,7 +271,7 @@ class BulkClient(BulkCalls):
         """Let the stages of a batch become messages, once however often it is asked for."""
         body = {"writer": writer, "batch": batch, "stages": list(stages)}
         told = self.ask("publish", place, body, seconds=LONG_SECONDS_MAX)
-        return Published(told["rows"], told["already"])
+        return Published(told["rows"], told["already"], told["damaged_rows"])
 
     def abandon(self, place: Place, writer: str, batch: int, stages: Sequence[str]) -> None:
         """Forget stages that will not be published."""

@@ -112,7 +112,11 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """How many messages a batch has become; `already` if that was so before."""
+    """How many messages a batch has become; `already` if that was so before.
+
+    Damaged ones are lost: the broker's disk changed their bytes between staging and publishing.
+    """
 
     rows: int
     already: bool
+    damaged_rows: int = 0
