@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from bendybus.model.errors import EntityNotFound
 from bendybus.model.ids import COUNTER_BITS
-from bendybus.model.message import Marks, MessageState
+from bendybus.model.message import Marks
 from bendybus.model.scanned import NO_INSTANT, Scanned, Slices
 from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.checksums import are_intact, seeds_of
 from bendybus.store.marks import MarksDamaged
 from bendybus.store.scan import Scan
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, rows_of_queue
-from bendybus.store.sqlite.digits import Uneven, long_numbers
+from bendybus.store.sqlite.digits import Uneven, long_numbers, short_numbers
 from bendybus.store.sqlite.runs import RUN_LENGTH_MAX, Run
 from bendybus.store.sqlite.scanned_texts import marks_of, seeds_with_keys, slices_of
 from bendybus.store.sqlite.scanner import Suspicious
@@ -33,7 +33,7 @@ Numbers = NDArray[np.int64]
 # As wide as the statement has bits for. One scan looks at so many stretches without a message.
 IDS_TOGETHER_MAX: Final = 1 << 20
 EMPTY_STRETCHES_MAX: Final = 32
-_STATE_SHIFT, _STATE_MASK, _COUNT_SHIFT = 20, 0xF, 24
+_STATE_SHIFT, _STATE_MASK, _SIZE_SHIFT = 20, 0xF, 24
 
 
 @dataclass(slots=True)
@@ -42,13 +42,19 @@ class _Rows:
 
     ids: Numbers
     bodies: Numbers
+    # Of contents, with their checksums.
+    sizes: Numbers
     enqueued_at: Numbers
     delivery_counts: Numbers
     states: Numbers
     expires_at: Numbers
-    bytes: int
     has_keys: bool = False
     has_marks: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """How large the contents are."""
+        return int(self.sizes.sum())
 
 
 def scan(connection: apsw.Connection, request: Scan) -> Scanned:
@@ -107,20 +113,12 @@ class _Reading:
         try:
             found = self._row("scan_reserved_rows", self._start, self._end, number)
             assert found is not None, "an aggregate always has one row"
-            count = found[0]
-            ids = long_numbers(found[11], count) + self._start
-            states = np.full(count, MessageState.RESERVED, np.int64)
-            rows = self._made_rows(found, ids, long_numbers(found[2], count), states)
-            return self._columns(rows, self._end)
+            ids = long_numbers(found[8], found[0]) + self._start
+            return self._columns(self._made_rows(found, ids), self._end)
         except (Uneven, MarksDamaged, UnicodeDecodeError) as error:
             raise Suspicious from error
 
     def _rows(self, first: int, end: int) -> _Rows:
-        rows = self._message_rows(first, end)
-        runs = self._runs(first, end)
-        return _with_runs(rows, runs, self._run_bytes(runs)) if runs else rows
-
-    def _message_rows(self, first: int, end: int) -> _Rows:
         name, more = "scan_rows", self._request.choice
         if self._request.is_choosy:
             name = "scan_chosen_rows"
@@ -128,48 +126,48 @@ class _Reading:
             more = ()
         found = self._row(name, first, end, *more)
         assert found is not None, "an aggregate always has one row"
-        count = found[0]
-        if count == 0:
-            return _no_rows()
-        packed = long_numbers(found[2], count)
-        ids = (packed & (1 << _STATE_SHIFT) - 1) + first
-        if ids[-1] >= end or (np.diff(ids) <= 0).any():
+        ids = (long_numbers(found[1], found[0]) & (1 << _STATE_SHIFT) - 1) + first
+        if len(ids) and (ids[-1] >= end or (np.diff(ids) <= 0).any()):
             raise Uneven
-        states = packed >> _STATE_SHIFT & _STATE_MASK
-        return self._made_rows(found, ids, packed >> _COUNT_SHIFT, states)
+        rows = self._made_rows(found, ids)
+        runs = self._runs(first, end)
+        return _with_runs(rows, runs, self._run_sizes(runs)) if runs else rows
 
-    def _made_rows(
-        self, found: tuple[Any, ...], ids: Numbers, delivery_counts: Numbers, states: Numbers
-    ) -> _Rows:
-        if not len(ids):
+    def _made_rows(self, found: tuple[Any, ...], ids: Numbers) -> _Rows:
+        """Read what the columns of a statement say, and ask for what it only counted."""
+        count, packed, enqueued_digits, deliveries_max, moved, expiring, keyed, marked, *_ = found
+        if not count:
             return _no_rows()
-        enqueued_at = long_numbers(found[3], len(ids))
+        numbers = long_numbers(packed, count)
         return _Rows(
             ids,
-            self._bodies(ids, found[4], found[5]),
-            enqueued_at,
-            delivery_counts,
-            states,
-            self._expiries(ids, enqueued_at, found[6:9]),
-            found[1],
-            found[9] > 0,
-            found[10] > 0,
+            self._bodies(ids) if moved else ids,
+            numbers >> _SIZE_SHIFT,
+            long_numbers(enqueued_digits, count),
+            self._delivery_counts(ids) if deliveries_max else np.zeros(count, np.int64),
+            numbers >> _STATE_SHIFT & _STATE_MASK,
+            self._expiries(ids) if expiring else np.full(count, NO_INSTANT, np.int64),
+            keyed > 0,
+            marked > 0,
         )
 
-    def _bodies(self, ids: Numbers, least: int, most: int) -> Numbers:
-        """Return the rows of the bodies; nearly always as far from the messages as each other."""
+    def _bodies(self, ids: Numbers) -> Numbers:
+        """Return the rows of the bodies; mostly as far from the messages as each other."""
+        found = self._row("scan_body_span", apsw.carray(ids))
+        assert found is not None, "an aggregate always has one row"
+        least, most = found
         if least == most:
             return ids + least
         found = self._row("scan_body_ids", apsw.carray(ids))
         assert found is not None, "an aggregate always has one row"
         return np.array(json.loads(found[0]), np.int64)
 
-    def _expiries(self, ids: Numbers, enqueued_at: Numbers, lives: tuple[int, int, int]) -> Numbers:
-        count, shortest, longest = lives
-        if count == 0:
-            return np.full(len(ids), NO_INSTANT, np.int64)
-        if count == len(ids) and shortest == longest:
-            return enqueued_at + shortest
+    def _delivery_counts(self, ids: Numbers) -> Numbers:
+        found = self._row("scan_delivery_counts", apsw.carray(ids))
+        assert found is not None, "an aggregate always has one row"
+        return long_numbers(found[0], len(ids))
+
+    def _expiries(self, ids: Numbers) -> Numbers:
         found = self._row("scan_lives", apsw.carray(ids))
         assert found is not None, "an aggregate always has one row"
         expires_at = long_numbers(found[0], len(ids)) - 1
@@ -196,12 +194,12 @@ class _Reading:
     def _row_zero(self) -> int:
         return rows_of_queue(self._request.queue)[0]
 
-    def _run_bytes(self, runs: list[Run]) -> int:
+    def _run_sizes(self, runs: list[Run]) -> Numbers:
         """Say how large the contents of runs are; no row says it."""
         spans = json.dumps([(run.body, run.body + run.length) for run in runs])
-        found = self._row("scan_run_bytes", spans)
+        found = self._row("scan_run_sizes", spans)
         assert found is not None, "an aggregate always has one row"
-        return int(found[0] or 0)
+        return short_numbers(found[0], sum(run.length for run in runs))
 
     def _next_row(self, row: int) -> int:
         """Return the next row that may be a message."""
@@ -260,15 +258,15 @@ class _Reading:
         else:
             found = self._row("scan_bodies_of", apsw.carray(bodies))
         assert found is not None, "an aggregate always has one row"
-        slices = slices_of(found[0], found[1], len(bodies))
+        joined: bytes = found[0] or b""
+        ends = np.cumsum(rows.sizes)
+        starts = ends - rows.sizes
         seeds = seeds_of(bodies, rows.enqueued_at)
         if sessions is not None and keys is not None:
             seeds = seeds_with_keys(seeds, sessions, keys)
-        starts = np.asarray(slices.starts)
-        if not are_intact(found[1], starts, seeds):
+        if ends[-1] != len(joined) or not are_intact(joined, starts, seeds):
             raise Uneven
-        ends = np.asarray(slices.ends) - CHECKSUM_SIZE
-        return Slices(slices.joined, slices.starts, ends.data)
+        return Slices(joined, starts.data, (ends - CHECKSUM_SIZE).data)
 
     def _row(self, name: str, *bindings: object) -> tuple[Any, ...] | None:
         rows = self._connection.execute(STATEMENTS[name], bindings).fetchall()
@@ -277,7 +275,7 @@ class _Reading:
 
 def _no_rows() -> _Rows:
     none = np.zeros(0, np.int64)
-    return _Rows(none, none, none, none, none, none, 0)
+    return _Rows(none, none, none, none, none, none, none)
 
 
 def _is_run_chosen(run: Run, request: Scan) -> bool:
@@ -292,7 +290,7 @@ def _is_run_chosen(run: Run, request: Scan) -> bool:
     )
 
 
-def _with_runs(rows: _Rows, runs: list[Run], size: int) -> _Rows:
+def _with_runs(rows: _Rows, runs: list[Run], sizes: Numbers) -> _Rows:
     """Put the messages of runs among the others. None of them has keys or marks."""
     lengths = np.array([run.length for run in runs], np.int64)
     steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -313,11 +311,11 @@ def _with_runs(rows: _Rows, runs: list[Run], size: int) -> _Rows:
     return _Rows(
         joined(rows.ids, ids),
         joined(rows.bodies, bodies),
+        joined(rows.sizes, sizes),
         joined(rows.enqueued_at, enqueued_at),
         joined(rows.delivery_counts, zeros),
         joined(rows.states, zeros),
         joined(rows.expires_at, expires_at),
-        rows.bytes + size,
         rows.has_keys,
         rows.has_marks,
     )

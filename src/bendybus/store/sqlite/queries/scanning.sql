@@ -5,24 +5,21 @@
 -- of 8. There is no LIMIT, because ids are unique: a range of ids has at most as many rows as ids.
 
 -- name: scan_rows
--- Packed: the id less the first (20 bits), the state (4 bits), the delivery count (28 bits).
-SELECT count(*), sum(size),
-       CAST(group_concat(1000000000000000 + (id - ?1) + (state << 20) + (delivery_count << 24), '')
-            AS BLOB),
+-- Packed: the id less the first (20 bits), the state (4 bits), the size of the content (28 bits).
+-- What few messages have is only counted; who finds some asks for them.
+SELECT count(*),
+       CAST(group_concat(1000000000000000 + (id - ?1) + (state << 20) + (size << 24), '') AS BLOB),
        CAST(group_concat(1000000000000000 + enqueued_at, '') AS BLOB),
-       min(body - id), max(body - id),
-       count(expires_at), min(expires_at - enqueued_at), max(expires_at - enqueued_at),
+       max(delivery_count), count(*) FILTER (WHERE body <> id), count(expires_at),
        count(session_id) + count(partition_key), count(marks)
   FROM message
  WHERE id >= ?1 AND id < ?2 AND state <> 9;
 
 -- name: scan_chosen_rows
-SELECT count(*), sum(size),
-       CAST(group_concat(1000000000000000 + (id - ?1) + (state << 20) + (delivery_count << 24), '')
-            AS BLOB),
+SELECT count(*),
+       CAST(group_concat(1000000000000000 + (id - ?1) + (state << 20) + (size << 24), '') AS BLOB),
        CAST(group_concat(1000000000000000 + enqueued_at, '') AS BLOB),
-       min(body - id), max(body - id),
-       count(expires_at), min(expires_at - enqueued_at), max(expires_at - enqueued_at),
+       max(delivery_count), count(*) FILTER (WHERE body <> id), count(expires_at),
        count(session_id) + count(partition_key), count(marks)
   FROM message
  WHERE id >= ?1 AND id < ?2 AND state <> 9
@@ -32,12 +29,11 @@ SELECT count(*), sum(size),
    AND (?7 IS NULL OR partition_key IN (SELECT value FROM json_each(?7)));
 
 -- name: scan_reserved_rows
--- Those of a reservation may be far from each other; their ids and counts come in full.
-SELECT count(*), sum(size),
-       CAST(group_concat(1000000000000000 + delivery_count, '') AS BLOB),
+-- Those of a reservation may be far from each other; their ids come in full, last.
+SELECT count(*),
+       CAST(group_concat(1000000000000000 + (state << 20) + (size << 24), '') AS BLOB),
        CAST(group_concat(1000000000000000 + enqueued_at, '') AS BLOB),
-       min(body - id), max(body - id),
-       count(expires_at), min(expires_at - enqueued_at), max(expires_at - enqueued_at),
+       max(delivery_count), count(*) FILTER (WHERE body <> id), count(expires_at),
        count(session_id) + count(partition_key), count(marks),
        CAST(group_concat(1000000000000000 + (id - ?1), '') AS BLOB)
   FROM message INDEXED BY message_nonce
@@ -56,8 +52,8 @@ SELECT json_group_array(id)
 SELECT json_group_array(json_array(first, length, body, enqueued_at, expires_at, checksum))
   FROM run WHERE first >= ?1 AND first < ?2 AND is_damaged = 0;
 
--- name: scan_run_bytes
-SELECT sum(octet_length(b.content))
+-- name: scan_run_sizes
+SELECT CAST(group_concat(10000000 + octet_length(b.content), '') AS BLOB)
   FROM json_each(?1) r CROSS JOIN body b ON b.id >= r.value ->> 0 AND b.id < r.value ->> 1;
 
 -- name: scan_next
@@ -85,17 +81,24 @@ SELECT CAST(group_concat(10000001 + ifnull(octet_length(marks), -1), '') AS BLOB
 SELECT CAST(group_concat(1000000000000001 + ifnull(expires_at, -1), '') AS BLOB)
   FROM carray(?1) c CROSS JOIN message m ON m.id = c.value;
 
+-- name: scan_delivery_counts
+SELECT CAST(group_concat(1000000000000000 + delivery_count, '') AS BLOB)
+  FROM carray(?1) c CROSS JOIN message m ON m.id = c.value;
+
+-- name: scan_body_span
+SELECT min(body - id), max(body - id)
+  FROM carray(?1) c CROSS JOIN message m ON m.id = c.value;
+
 -- name: scan_body_ids
 SELECT json_group_array(body) FROM carray(?1) c CROSS JOIN message m ON m.id = c.value;
 
 -- name: scan_bodies
-SELECT CAST(group_concat(10000001 + octet_length(content), '') AS BLOB),
-       CAST(group_concat(content, '') AS BLOB)
-  FROM body WHERE id >= ?1 AND id < ?2;
+-- Without their lengths, which the rows of messages know: to look at a blob twice costs more than
+-- all the rest.
+SELECT CAST(group_concat(content, '') AS BLOB) FROM body WHERE id >= ?1 AND id < ?2;
 
 -- name: scan_bodies_of
-SELECT CAST(group_concat(10000001 + octet_length(b.content), '') AS BLOB),
-       CAST(group_concat(b.content, '') AS BLOB)
+SELECT CAST(group_concat(b.content, '') AS BLOB)
   FROM carray(?1) c CROSS JOIN body b ON b.id = c.value;
 
 -- name: scan_fragment
