@@ -17,6 +17,7 @@ from bendybus.columns.gathering import (
     as_text,
     gather,
     mended,
+    nulls,
     primitive,
     repeated,
 )
@@ -62,7 +63,7 @@ def record_batch(
 ) -> pa.RecordBatch:
     """Make a record batch of some columns, in the order in which they are named."""
     beside = _Beside(scanned, is_partitioned=is_partitioned)
-    inside = _Inside(scanned) if scanned.contents is not None else None
+    inside = None if scanned.contents is None else _Inside(scanned, scanned.contents, names)
     columns = [
         inside.column(name)
         if inside is not None and name in CONTENT_COLUMNS
@@ -83,7 +84,7 @@ class _Beside:
         """Make one column; null if it is not known here."""
         make = getattr(self, f"_{name}", None)
         if make is None:
-            return pa.nulls(self._scanned.count, ARROW_TYPES[COLUMNS[name]])
+            return nulls(self._scanned.count, ARROW_TYPES[COLUMNS[name]])
         column: pa.Array = make()
         return column
 
@@ -104,7 +105,10 @@ class _Beside:
         return primitive(_numbers(self._scanned.delivery_counts).astype(np.int32), pa.int32())
 
     def _state(self) -> pa.Array:
-        return _STATES.take(pa.array(_numbers(self._scanned.states)))
+        states = _numbers(self._scanned.states)
+        if len(states) and (states == states[0]).all():
+            return repeated(_STATES[int(states[0])].as_py(), len(states))
+        return _STATES.take(pa.array(states))
 
     def _session_id(self) -> pa.Array:
         return _slice_texts(self._scanned.session_ids, self._scanned.count)
@@ -128,19 +132,18 @@ class _Beside:
     def _marked(self, read: Callable[[Marks], str | None]) -> pa.Array:
         marks = self._scanned.marks
         if marks is None:
-            return pa.nulls(self._scanned.count, _TEXT)
+            return nulls(self._scanned.count, _TEXT)
         return pa.array([None if each is None else read(each) for each in marks], _TEXT)
 
 
 class _Inside:
     """The columns that are made of contents."""
 
-    def __init__(self, scanned: Scanned) -> None:
-        assert scanned.contents is not None
+    def __init__(self, scanned: Scanned, contents: Slices, names: Sequence[str]) -> None:
         self._scanned = scanned
-        self._contents = scanned.contents
-        self._joined = pa.py_buffer(scanned.contents.joined)
-        self._parts: Parts = find_parts(scanned.contents)
+        self._contents = contents
+        self._joined = pa.py_buffer(contents.joined)
+        self._parts: Parts = find_parts(contents, names)
         self._maps: pa.Array | None = None
         if self._parts.properties is not None:
             self._maps, has_twins = property_column(
@@ -167,7 +170,7 @@ class _Inside:
     def _property(self, name: str) -> pa.Array:
         found = self._parts.texts.get(name)
         if found is None:
-            column = pa.nulls(self._scanned.count, _TEXT)
+            column = nulls(self._scanned.count, _TEXT)
         else:
             is_there = (found.codes != NULL) & self._parts.is_regular
             column = as_text(gather(self._joined, found.starts, found.ends, is_there))
@@ -250,7 +253,7 @@ def _times(moments: Numbers) -> pa.Array:
 
 def _slice_texts(slices: Slices | None, count: int) -> pa.Array:
     if slices is None:
-        return pa.nulls(count, _TEXT)
+        return nulls(count, _TEXT)
     starts, ends = _numbers(slices.starts), _numbers(slices.ends)
     is_there = starts >= 0
     # Those that are not there stand, without length, where the one before ends.

@@ -1,5 +1,6 @@
 """From buffers and places in them to Arrow columns, copying in C."""
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -58,9 +59,17 @@ def as_text(column: pa.Array) -> pa.Array:
         return pa.array(texts, _TEXT)
 
 
+# Pieces have the same length, nearly all of them, and columns cannot be changed.
+@lru_cache(maxsize=64)
 def repeated(text: str, count: int) -> pa.Array:
     """Make a column that says the same everywhere."""
     return pa.repeat(pa.scalar(text, _TEXT), count)
+
+
+@lru_cache(maxsize=64)
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """Make a column that says nothing."""
+    return pa.nulls(count, kind)
 
 
 def mended(column: pa.Array, places: Numbers, patches: pa.Array) -> pa.Array:

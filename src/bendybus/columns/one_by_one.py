@@ -70,7 +70,7 @@ def read_content(content: bytes, marks: Marks | None) -> PlainColumns:
     bare = content[start:]
     try:
         _read_bare(plain, bare)
-    except AmqpCodecError:
+    except (AmqpCodecError, IndexError):
         plain.body = bare
     if marks is not None:
         for name, value in properties_of_marks(marks).items():

@@ -1,6 +1,7 @@
 """Application properties of very many messages as one column of maps."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -76,6 +77,7 @@ def property_column(found: Properties, walk: Walk, joined: pa.Buffer) -> tuple[p
     return column, _has_twins(names_column, found.counts)
 
 
+@lru_cache(maxsize=16)
 def no_properties(count: int) -> pa.Array:
     """Return empty maps."""
     return pa.array([{}], PROPERTIES).take(pa.array(np.zeros(count, np.int8)))
@@ -84,9 +86,11 @@ def no_properties(count: int) -> pa.Array:
 def _has_twins(names: pa.Array, counts: Numbers) -> Flags:
     """Say who has a name twice."""
     encoded = names.dictionary_encode()
-    rows = np.repeat(np.arange(len(counts)), counts)
     kinds = encoded.indices.to_numpy()
     twins = np.zeros(len(counts), bool)
+    if _are_alike(kinds, counts, len(encoded.dictionary)):
+        return twins
+    rows = np.repeat(np.arange(len(counts)), counts)
     if len(encoded.dictionary) <= _NAMES_IN_BITS:
         # As many different names as there are, if no bit is set twice.
         bits = np.left_shift(np.uint64(1), kinds.astype(np.uint64))
@@ -98,6 +102,14 @@ def _has_twins(names: pa.Array, counts: Numbers) -> Flags:
     keys = np.sort(rows * len(encoded.dictionary) + kinds)
     twins[keys[1:][keys[1:] == keys[:-1]] // len(encoded.dictionary)] = True
     return twins
+
+
+def _are_alike(kinds: NDArray[np.int32], counts: Numbers, different: int) -> bool:
+    """Say whether all messages have the same names in the same order, as they mostly do."""
+    if different * len(counts) != len(kinds) or (counts != different).any():
+        return False
+    table = kinds.reshape(-1, different)
+    return bool((table == np.arange(different)).all())
 
 
 def _texts(found: Properties, walk: Walk, joined: pa.Buffer) -> pa.Array:

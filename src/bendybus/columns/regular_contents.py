@@ -5,6 +5,7 @@
 Whatever is different is not regular, and `one_by_one` reads it.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,20 +20,19 @@ _LONG_HEAD: Final = 255
 _FIELDS_MAX: Final = 13
 # More would take a step each, for all messages.
 _PROPERTIES_MAX: Final = 64
-# Sections as they begin: descriptor, and constructor of the value.
-_HEADER: Final = 0x005370C0
-_PROPERTIES: Final = (0x005373C0, 0x005373D0)
-_APPLICATION_PROPERTIES: Final = (0x005374C1, 0x005374D1)
-_DATA: Final = (0x005375A0, 0x005375B0)
-_TEXT_VALUE: Final = (0x005377A1, 0x005377B1)
-_BINARY_VALUE: Final = (0x005377A0, 0x005377B0)
+# Codes of sections, and constructors of their values.
+_HEADER, _MESSAGE_ANNOTATIONS, _PROPERTIES, _APPLICATION_PROPERTIES = 0x70, 0x72, 0x73, 0x74
+_DATA, _VALUE = 0x75, 0x77
+_LISTS, _MAPS = (0xC0, 0xD0), (0xC1, 0xD1)
+_BINARIES, _STRINGS = (0xA0, 0xB0), (0xA1, 0xB1)
+# How many bytes a section has before its value.
+_DESCRIPTOR_SIZE: Final = 3
 # The constructors of texts.
 TEXTS: Final = np.zeros(256, bool)
 TEXTS[[0xA1, 0xA3, 0xB1, 0xB3]] = True
 _UINT0: Final = 0x43
 _TIMESTAMP: Final = 0x83
 _TIME_TO_LIVE: Final = 2
-_MESSAGE_ANNOTATIONS: Final = (0x005372C1, 0x005372D1)
 # How long the name of the annotation is, and how it begins; no other begins so.
 _SCHEDULED_LENGTH: Final = len("x-opt-scheduled-enqueue-time")
 _SCHEDULED_START: Final = int.from_bytes(b"x-opt-sc", "big")
@@ -67,15 +67,16 @@ class Parts:
     body_types: NDArray[np.int8] | None = None
 
 
-def find_parts(contents: Slices) -> Parts:
-    """Walk through all contents."""
+def find_parts(contents: Slices, names: Collection[str]) -> Parts:
+    """Walk through all contents, and look at what is needed for some columns."""
     starts, ends = np.asarray(contents.starts), np.asarray(contents.ends)
     walk = Walk(contents.joined, starts, ends)
     parts = Parts(walk.is_regular, walk)
     _read_head(walk, parts, contents.joined)
-    _read_properties(walk, parts)
-    _read_application_properties(walk, parts)
-    _read_body(walk, parts)
+    _read_properties(walk, parts, names)
+    _read_application_properties(walk, parts, is_wanted="application_properties" in names)
+    if "body" in names or "body_type" in names:
+        _read_body(walk, parts)
     parts.is_regular = walk.is_regular
     return parts
 
@@ -94,7 +95,8 @@ def _read_head(walk: Walk, parts: Parts, joined: bytes) -> None:
 
 
 def _read_header(head: Walk, parts: Parts) -> None:
-    has_header = (head.word() == _HEADER) & ~head.is_at_end
+    code, constructor = head.section()
+    has_header = (code == _HEADER) & (constructor == _LISTS[0]) & ~head.is_at_end
     if not has_header.any():
         return
     ends = head.at + 5 + head.byte(4)
@@ -110,7 +112,7 @@ def _read_header(head: Walk, parts: Parts) -> None:
 def _read_annotations(head: Walk, parts: Parts) -> None:
     if head.is_at_end.all():
         return
-    _, counts, ends = _compound(head, _MESSAGE_ANNOTATIONS)
+    _, counts, ends = _compound(head, _MESSAGE_ANNOTATIONS, _MAPS)
     head.expect(counts <= 2 * _PROPERTIES_MAX)
     counts = np.where(head.is_regular, counts >> 1, 0)
     for index in range(int(counts.max())):
@@ -138,64 +140,86 @@ def _small_numbers(walk: Walk, found: Field) -> Numbers:
     return values
 
 
-def _compound(walk: Walk, forms: tuple[int, int]) -> tuple[Flags, Numbers, Numbers]:
+def _compound(
+    walk: Walk, section: int, constructors: tuple[int, int]
+) -> tuple[Flags, Numbers, Numbers]:
     """Enter a list or a map: who has it, how many items it has, and where it ends."""
-    begins = walk.word()
-    is_short, is_long = begins == forms[0], begins == forms[1]
-    sizes = walk.byte(4).astype(np.int64)
+    code, constructor = walk.section()
+    is_here = code == section
+    is_short, is_long = (
+        is_here & (constructor == constructors[0]),
+        is_here & (constructor == constructors[1]),
+    )
     counts = walk.byte(5).astype(np.int64)
+    ends = walk.at + 5 + walk.byte(4)
     heads = is_short * 6
-    ends = walk.at + 5 + sizes
     if is_long.any():
         heads = heads + is_long * 12
         counts = np.where(is_long, walk.word(8), counts)
         ends = np.where(is_long, walk.at + 8 + walk.word(4), ends)
     is_there = is_short | is_long
-    counts = counts * is_there
-    ends = np.where(is_there, ends, walk.at)
+    if not is_there.all():
+        counts = counts * is_there
+        ends = np.where(is_there, ends, walk.at)
     walk.move(heads)
     return is_there, counts, ends
 
 
-def _read_properties(walk: Walk, parts: Parts) -> None:
-    is_there, counts, ends = _compound(walk, _PROPERTIES)
-    walk.expect(is_there)
+def _read_properties(walk: Walk, parts: Parts, names: Collection[str]) -> None:
+    is_there, counts, ends = _compound(walk, _PROPERTIES, _LISTS)
+    walk.expect(is_there & (counts <= _FIELDS_MAX))
+    last = max((at for at, name in PROPERTY_FIELDS.items() if name in names), default=-1)
     most = int(counts.max(initial=0, where=walk.is_regular))
-    walk.expect(counts <= _FIELDS_MAX)
     least = int(counts.min(initial=_FIELDS_MAX))
-    for index in range(min(most, _FIELDS_MAX)):
+    for index in range(min(most, last + 1)):
         is_counted = None if index < least else counts > index
         if walk.skip_null(is_counted):
             continue
         found = walk.field(is_counted)
-        if index in PROPERTY_FIELDS:
+        if PROPERTY_FIELDS.get(index) in names:
             walk.expect(TEXTS[found.codes] | (found.codes == NULL))
             parts.texts[PROPERTY_FIELDS[index]] = found
-    walk.expect(walk.at == ends)
+    walk.move_to(ends)
 
 
-def _read_application_properties(walk: Walk, parts: Parts) -> None:
-    _, counts, ends = _compound(walk, _APPLICATION_PROPERTIES)
-    walk.expect((counts % 2 == 0) & (counts <= 2 * _PROPERTIES_MAX))
-    counts = np.where(walk.is_regular, counts >> 1, 0)
-    if not counts.any():
-        walk.expect(walk.at == ends)
-        return
+def _read_application_properties(walk: Walk, parts: Parts, *, is_wanted: bool) -> None:
+    _, counts, ends = _compound(walk, _APPLICATION_PROPERTIES, _MAPS)
+    if is_wanted:
+        walk.expect((counts % 2 == 0) & (counts <= 2 * _PROPERTIES_MAX))
+        counts = np.where(walk.is_regular, counts >> 1, 0)
+        most = int(counts.max(initial=0))
+        if most:
+            parts.properties = _pairs(walk, counts, most)
+    walk.move_to(ends)
+
+
+def _pairs(walk: Walk, counts: Numbers, most: int) -> Properties:
+    """Read as many names and values as each message has."""
     total = int(counts.sum())
-    firsts = np.cumsum(counts) - counts
     names, values = _empty_field(total), _empty_field(total)
-    for index in range(int(counts.max())):
-        is_counted = counts > index
+    least = int(counts.min())
+    firsts = np.cumsum(counts) - counts
+    for index in range(most):
+        is_counted = None if index < least else counts > index
         name, value = walk.field(is_counted), walk.field(is_counted)
-        walk.expect(TEXTS[name.codes] & READABLE[value.codes] | ~is_counted)
-        rows = np.nonzero(is_counted)[0]
-        places = firsts[rows] + index
+        is_good = TEXTS[name.codes] & READABLE[value.codes]
+        places: Numbers | slice
+        if least == most:
+            places = slice(index, None, most)
+            walk.expect(is_good)
+        elif is_counted is None:
+            places = firsts + index
+            walk.expect(is_good)
+        else:
+            walk.expect(is_good | ~is_counted)
+            rows = np.nonzero(is_counted)[0]
+            places = firsts[rows] + index
+            name, value = name.of(rows), value.of(rows)
         for whole, part in ((names, name), (values, value)):
-            whole.codes[places] = part.codes[rows]
-            whole.starts[places] = part.starts[rows]
-            whole.ends[places] = part.ends[rows]
-    walk.expect(walk.at == ends)
-    parts.properties = Properties(counts, names, values)
+            whole.codes[places] = part.codes
+            whole.starts[places] = part.starts
+            whole.ends[places] = part.ends
+    return Properties(counts, names, values)
 
 
 def _empty_field(count: int) -> Field:
@@ -203,13 +227,15 @@ def _empty_field(count: int) -> Field:
 
 
 def _read_body(walk: Walk, parts: Parts) -> None:
-    begins = walk.word()
-    is_data = (begins == _DATA[0]) | (begins == _DATA[1])
+    code, constructor = walk.section()
+    is_binary = (constructor == _BINARIES[0]) | (constructor == _BINARIES[1])
+    is_data = (code == _DATA) & is_binary
     if not is_data.all():
-        is_text = np.isin(begins, _TEXT_VALUE)
-        is_binary = np.isin(begins, _BINARY_VALUE)
+        is_value = code == _VALUE
+        is_text = is_value & ((constructor == _STRINGS[0]) | (constructor == _STRINGS[1]))
+        is_binary &= is_value
         walk.expect(is_data | is_text | is_binary)
         parts.body_types = (is_text + 2 * is_binary).astype(np.int8)
-    walk.move(np.full(1, 3, np.int64))
+    walk.move(np.full(1, _DESCRIPTOR_SIZE, np.int64))
     parts.body = walk.field()
     walk.expect(walk.is_at_end)

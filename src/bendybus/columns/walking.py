@@ -55,6 +55,10 @@ class Field:
         self.starts = starts
         self.ends = ends
 
+    def of(self, rows: Numbers) -> "Field":
+        """Leave out all but some messages."""
+        return Field(self.codes[rows], self.starts[rows], self.ends[rows])
+
 
 class Walk:
     """A place in each of many messages, which moves on from field to field."""
@@ -75,7 +79,7 @@ class Walk:
 
     def byte(self, ahead: int = 0) -> NDArray[np.uint8]:
         """Read a byte at the place, or so far ahead of it."""
-        return self._bytes[np.minimum(self.at + ahead, len(self._bytes) - 1)]
+        return self._bytes.take(self.at + ahead if ahead else self.at, mode="clip")
 
     def word(self, ahead: int = 0) -> Numbers:
         """Read four bytes as a number."""
@@ -95,6 +99,18 @@ class Walk:
         self.is_regular &= at <= self._ends
         self.at = np.minimum(at, self._ends)
 
+    def move_to(self, places: Numbers) -> None:
+        """Go on to a place ahead; who is beyond it falls out of step."""
+        self.is_regular &= (self.at <= places) & (places <= self._ends)
+        self.at = np.minimum(np.maximum(self.at, places), self._ends)
+
+    def section(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Read how a section begins: its code, and the constructor of its value.
+
+        Before them stand 0x00 and 0x53, which every stored section has.
+        """
+        return self.byte(2), self.byte(3)
+
     def skip_null(self, is_there: Flags | None) -> bool:
         """Pass a field if all have null there; say whether that was so."""
         is_null = self.byte() == NULL
@@ -111,18 +127,39 @@ class Walk:
     def field(self, is_there: Flags | None = None) -> Field:
         """Pass the next value, of those that have it, without looking inside it."""
         codes = self.byte()
-        sizes = _WIDTHS[codes] + _IS_SHORT[codes] * self.byte(1)
+        if is_there is None and len(codes) and (codes == codes[0]).all():
+            starts, at = self._alike(int(codes[0]))
+        else:
+            starts, at, codes = self._unlike(codes, is_there)
+        fits = at <= self._ends
+        if not fits.all():
+            self.is_regular &= fits
+            starts, at = np.minimum(starts, self._ends), np.minimum(at, self._ends)
+        self.at = at
+        return Field(codes, starts, at)
+
+    def _alike(self, code: int) -> tuple[Numbers, Numbers]:
+        """Say where a field begins and ends that has the same constructor in all messages."""
+        starts = self.at + int(_HEADS[code])
+        if _IS_LONG[code]:
+            return starts, starts + self.word(1)
+        if _IS_SHORT[code]:
+            return starts, starts + self.byte(1)
+        return starts, starts + int(_WIDTHS[code])
+
+    def _unlike(
+        self, codes: NDArray[np.uint8], is_there: Flags | None
+    ) -> tuple[Numbers, Numbers, NDArray[np.uint8]]:
+        """Say where a field begins and ends, and what it is where it is."""
+        heads, sizes = _HEADS[codes], _WIDTHS[codes] + _IS_SHORT[codes] * self.byte(1)
         is_long = _IS_LONG[codes]
         if is_long.any():
             sizes = np.where(is_long, self.word(1), sizes)
-        heads = _HEADS[codes]
         if is_there is not None:
             heads, sizes = heads * is_there, sizes * is_there
             codes = np.where(is_there, codes, np.uint8(NULL))
-        self.move(heads)
-        starts = self.at
-        self.move(sizes)
-        return Field(codes, starts, self.at)
+        starts = self.at + heads
+        return starts, starts + sizes, codes
 
     @property
     def is_at_end(self) -> Flags:

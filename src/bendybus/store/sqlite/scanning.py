@@ -155,8 +155,8 @@ class _Reading:
         """Return the rows of the bodies; mostly as far from the messages as each other."""
         found = self._row("scan_body_span", apsw.carray(ids))
         assert found is not None, "an aggregate always has one row"
-        least, most = found
-        if least == most:
+        least: int = found[0]
+        if least == found[1]:
             return ids + least
         found = self._row("scan_body_ids", apsw.carray(ids))
         assert found is not None, "an aggregate always has one row"
