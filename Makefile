@@ -42,7 +42,7 @@ coverage: setup ## the tests again, with the branches they leave out; model and 
 
 prove: check ## the long proofs: kills, many examples, fuzzing; about an hour
 	@scripts/setup-tests
-	$(PYTEST) $(BESIDE) -m prove --ignore tests/spark --hypothesis-profile=prove
+	$(PYTEST) $(BESIDE) -m prove --ignore tests/spark --hypothesis-profile=prove --timeout=3600
 	$(PYTEST) -m prove tests/spark --timeout=3600
 	$(PYTEST) $(BESIDE) tests/unit tests/history --hypothesis-profile=prove --timeout=3600
 	$(BIN)/python tests/fuzz/fuzz_engine.py
