@@ -127,6 +127,8 @@ async def _publish_fragment(
     try:
         while chunk := await source.store.next_chunk(source.number, stages):
             damaged += await _publish_chunk(queue, source, chunk, clock)
+            # Those before it have none.
+            stages = stages[stages.index(chunk.stage) :]
     except StoreUnavailable as error:
         raise queue.unavailable(source) from error
     except QuotaExceeded as error:

@@ -31,7 +31,7 @@ from bendybus.model.staging import AbandonStages, CompleteStage, KeepChunk, Open
 CHUNK_MESSAGES_MAX: Final = 2500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 # Chunks of a stage that are on their way to the disk.
-WAITING_BYTES_MAX: Final = 8 * CHUNK_BYTES_MAX
+WAITING_BYTES_MAX: Final = 4 * CHUNK_BYTES_MAX
 STAGE_BITS: Final = 62
 _BATCH_MAX: Final = 2**62
 

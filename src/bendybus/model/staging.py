@@ -70,6 +70,7 @@ class Chunk(NamedTuple):
     """
 
     number: int
+    stage: int
     messages: PackedMessages | None
     message_count: int
 

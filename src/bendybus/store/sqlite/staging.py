@@ -164,21 +164,19 @@ def forget_writers(database: Database, operation: ForgetWriters, now: Instant) -
 def next_chunk(database: Database, queue: QueueNumber, stages: Sequence[int]) -> Chunk | None:
     """Return the first chunk that one of the stages has in the queue, by stage and ordinal."""
     database.offset(queue)
-    if not stages:
+    found = database.row("first_stage_with_chunks", (queue, ids_array(stages))) if stages else None
+    if found is None:
         return None
-    with_chunks = json.loads(_value(database, "stages_with_chunks", (queue, ids_array(stages))))
-    if not with_chunks:
-        return None
-    row = database.row("next_chunk", (queue, with_chunks[0]))
+    row = database.row("next_chunk", (queue, found[0]))
     assert row is not None, "looked up above, in the same commit"
     number, stage, ordinal, count, checksum, *parts = row
     if checksum != _checksum((queue, stage, ordinal, count), parts):
         _log.error(
             "a chunk of staged messages is damaged on disk: queue=%d chunk=%d", queue, number
         )
-        return Chunk(number, None, count)
+        return Chunk(number, stage, None, count)
     fields, sizes, contents = parts
-    return Chunk(number, unpack(contents, array("I", sizes), fields), count)
+    return Chunk(number, stage, unpack(contents, array("I", sizes), fields), count)
 
 
 def unfinished(database: Database) -> list[Unfinished]:

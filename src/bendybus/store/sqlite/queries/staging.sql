@@ -70,10 +70,11 @@ SELECT id, stage, ordinal, messages, checksum, fields, sizes, contents
   FROM staged INDEXED BY staged_order
  WHERE queue = ?1 AND stage = ?2 ORDER BY ordinal LIMIT 1;
 
--- name: stages_with_chunks
-SELECT json_group_array(c.value)
+-- name: first_stage_with_chunks
+SELECT c.value
   FROM carray(?2) c
- WHERE EXISTS (SELECT 1 FROM staged INDEXED BY staged_order WHERE queue = ?1 AND stage = c.value);
+ WHERE EXISTS (SELECT 1 FROM staged INDEXED BY staged_order WHERE queue = ?1 AND stage = c.value)
+ LIMIT 1;
 
 -- name: drop_chunk
 DELETE FROM staged WHERE id = ?1 RETURNING 1;
