@@ -82,12 +82,13 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Mapping[st
         return {"would_send": described(rows), "transaction": transaction}
     progress.stage("sending")
     begun, sent = time.monotonic(), 0
-    for number, portion in enumerate(portions(rows, options.rate)):
-        if options.rate is not None:
-            time.sleep(max(0.0, begun + sent / options.rate - time.monotonic()))
-        count = patiently(partial(send, portion, options, f"{transaction}-{number}"), progress)
-        progress.rows(count)
-        sent += count
+    with progress.watched():
+        for number, portion in enumerate(portions(rows, options.rate)):
+            if options.rate is not None:
+                time.sleep(max(0.0, begun + sent / options.rate - time.monotonic()))
+            count = patiently(partial(send, portion, options, f"{transaction}-{number}"), progress)
+            progress.rows(count)
+            sent += count
     return {"sent": sent, "entity": options.entity, "transaction": transaction}
 
 
