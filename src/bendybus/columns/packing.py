@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from bendybus.model.packed_messages import PackedMessages
 from bendybus.model.partitioning import fragment_for
 
 _MILLISECOND: Final = 1000
+# Keys come again, in this batch of rows or the next.
+_fragment_of: Final = lru_cache(maxsize=20_000)(fragment_for)
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -39,7 +42,7 @@ def _places(
             yield None if target.is_partitioned else 0, at
         return
     coded = keys.dictionary_encode()
-    fragments = [fragment_for(key, target.fragment_count) for key in coded.dictionary.to_pylist()]
+    fragments = [_fragment_of(key, target.fragment_count) for key in coded.dictionary.to_pylist()]
     # Behind the last: the keyless, whose code is null.
     table = np.array([*fragments, target.fragment_count], np.int32)
     codes = pc.fill_null(coded.indices, len(fragments)).to_numpy(zero_copy_only=False)
