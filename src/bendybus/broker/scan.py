@@ -5,11 +5,10 @@ bounded, so a reader of any entity takes the same memory.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from bendybus.broker.clock import Clock
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import ArgumentOutOfRange, StoreUnavailable
 from bendybus.model.ids import Instant, sequence_number
@@ -20,13 +19,6 @@ from bendybus.store.scan import Scan
 # One piece. More at once saves little time, and two of each reader may be in memory.
 SCANNED_MESSAGES_MAX: Final = 16_384
 SCANNED_BYTES_MAX: Final = 6 * 1024 * 1024
-
-
-class ReaderKey(NamedTuple):
-    """A reader, and the token that it was given."""
-
-    name: str
-    token: str
 
 
 class ScanStretch(NamedTuple):
@@ -73,66 +65,58 @@ def whole_fragment(fragment: int) -> ScanStretch:
     return ScanStretch(fragment, sequence_number(fragment, 0), sequence_number(fragment + 1, 0))
 
 
+class Piece(NamedTuple):
+    """What was read of a stretch at once; at least one message."""
+
+    stretch: ScanStretch
+    scanned: Scanned
+
+
 async def scan(
     sub_queue: ServedSubQueue,
     stretches: Sequence[ScanStretch],
     wanted: Wanted,
     *,
     skipped: list[int] | None = None,
-) -> AsyncIterator[Scanned]:
-    """Read stretches one after the other, in pieces of one fragment, each in order.
+) -> AsyncIterator[Piece]:
+    """Read stretches one after the other, each in order. The next piece is read in advance.
 
     A fragment whose store is away is noted in `skipped`, if there is such a list, and refused with
-    `StoreUnavailable` otherwise. The next piece is read while the last is looked at.
+    `StoreUnavailable` otherwise.
     """
+    pieces = _pieces(sub_queue, stretches, wanted, skipped)
+    under_way = asyncio.create_task(_next(pieces))
+    try:
+        while (piece := await under_way) is not None:
+            under_way = asyncio.create_task(_next(pieces))
+            yield piece
+    finally:
+        under_way.cancel()
+
+
+async def _next(pieces: AsyncIterator[Piece]) -> Piece | None:
+    return await anext(pieces, None)
+
+
+async def _pieces(
+    sub_queue: ServedSubQueue,
+    stretches: Sequence[ScanStretch],
+    wanted: Wanted,
+    skipped: list[int] | None,
+) -> AsyncIterator[Piece]:
     for stretch in stretches:
         source = _source(sub_queue, stretch.fragment)
-        try:
-            async for piece in _pieces(source, stretch, wanted):
-                yield piece
-        except StoreUnavailable:
-            _skip(sub_queue, source, skipped)
-
-
-class Positions(NamedTuple):
-    """What a reader has reserved in a fragment: behind one position, up to another."""
-
-    fragment: int
-    after: int
-    until: int
-
-
-async def scan_reserved(
-    sub_queue: ServedSubQueue,
-    reader: ReaderKey,
-    positions: Sequence[Positions],
-    wanted: Wanted,
-    clock: Clock,
-    *,
-    skipped: list[int] | None = None,
-) -> AsyncIterator[Scanned]:
-    """Read what a reader has reserved, a piece for each reservation; see `scan`.
-
-    Raises `ReaderLost`. What `wanted` says of messages does not count: all of them are shown.
-    """
-    for each in positions:
-        source = _source(sub_queue, each.fragment)
-        try:
-            found = await source.store.reservations(
-                source.number,
-                reader.name,
-                reader.token,
-                after=each.after,
-                until=each.until,
-                now=clock.now(),
-            )
-        except StoreUnavailable:
-            _skip(sub_queue, source, skipped)
-            continue
-        whole = whole_fragment(each.fragment)
-        stretches = [whole._replace(reservation=reservation.number) for reservation in found]
-        async for piece in scan(sub_queue, stretches, wanted, skipped=skipped):
-            yield piece
+        following: int | None = stretch.from_sequence
+        while following is not None:
+            rest = stretch._replace(from_sequence=following)
+            try:
+                scanned = await source.store.scan(wanted.of(source, rest))
+            except StoreUnavailable:
+                _skip(sub_queue, source, skipped)
+                break
+            if scanned.count:
+                yield Piece(stretch, scanned)
+            following = scanned.next_sequence
 
 
 def _source(sub_queue: ServedSubQueue, fragment: int) -> Source:
@@ -150,18 +134,3 @@ def _skip(sub_queue: ServedSubQueue, source: Source, skipped: list[int] | None) 
         raise sub_queue.queue.unavailable(source) from None
     if source.fragment not in skipped:
         skipped.append(source.fragment)
-
-
-async def _pieces(source: Source, stretch: ScanStretch, wanted: Wanted) -> AsyncIterator[Scanned]:
-    under_way: Awaitable[Scanned] | None = source.store.scan(wanted.of(source, stretch))
-    try:
-        while under_way is not None:
-            piece, under_way = await under_way, None
-            if piece.next_sequence is not None:
-                following = stretch._replace(from_sequence=piece.next_sequence)
-                under_way = source.store.scan(wanted.of(source, following))
-            if piece.count:
-                yield piece
-    finally:
-        if isinstance(under_way, asyncio.Future):
-            under_way.cancel()

@@ -62,9 +62,9 @@ class Reading:
             messages_max=self.ticket.batch_rows,
         )
         skipped = self.skipped if self.ticket.skips_offline else None
-        for part in parts:
-            async for scanned in scan(self.sub_queue, [part.stretch], wanted, skipped=skipped):
-                yield Piece(scanned, part.position)
+        positions = {part.stretch: part.position for part in parts}
+        async for piece in scan(self.sub_queue, list(positions), wanted, skipped=skipped):
+            yield Piece(piece.scanned, positions[piece.stretch])
 
     def _states(self) -> tuple[MessageState, ...] | None:
         states = self.ticket.states

@@ -7,26 +7,17 @@ import pytest
 
 from bendybus.broker.open_reader import open_reader
 from bendybus.broker.reserve import ReserveWish, reserve
-from bendybus.broker.scan import (
-    Positions,
-    ReaderKey,
-    ScanStretch,
-    Wanted,
-    scan,
-    scan_reserved,
-    whole_fragment,
-)
+from bendybus.broker.scan import Piece, ScanStretch, Wanted, scan, whole_fragment
 from bendybus.broker.served_queue import ServedSubQueue
-from bendybus.model.errors import ArgumentOutOfRange, ReaderLost, StoreUnavailable
+from bendybus.model.errors import ArgumentOutOfRange, StoreUnavailable
 from bendybus.model.ids import COUNTER_BITS, sequence_number
 from bendybus.model.message import MessageState
-from bendybus.model.scanned import Scanned
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker
 from tests.unit.broker.serving_verbs import receive_all, send_each, verbs
 
 QUEUES = pytest.mark.parametrize("name", ["orders", "parts"])
-MINE = ReaderKey("capture", "mine")
+NAME, TOKEN = "capture", "mine"
 EVERYTHING = Wanted()
 
 
@@ -41,17 +32,18 @@ async def broker(tmp_path: Path, clock: ManualClock) -> AsyncIterator[LocalBroke
         yield running
 
 
-def contents(piece: Scanned) -> list[int]:
-    assert piece.contents is not None
-    bounds = zip(piece.contents.starts.tolist(), piece.contents.ends.tolist(), strict=True)
-    return [int(piece.contents.joined[start:end]) for start, end in bounds]
+def contents(piece: Piece) -> list[int]:
+    found = piece.scanned.contents
+    assert found is not None
+    bounds = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
+    return [int(found.joined[start:end]) for start, end in bounds]
 
 
 def all_of(sub_queue: ServedSubQueue) -> list[ScanStretch]:
     return [whole_fragment(fragment) for fragment in range(len(sub_queue.sources))]
 
 
-async def numbers(pieces: AsyncIterator[Scanned]) -> list[int]:
+async def numbers(pieces: AsyncIterator[Piece]) -> list[int]:
     return sorted([number async for piece in pieces for number in contents(piece)])
 
 
@@ -64,11 +56,13 @@ async def test_all_fragments_are_read_in_order_and_nothing_changes(
     await send_each(queue, clock, 50)
     wanted = Wanted(messages_max=2)
     pieces = [piece async for piece in scan(queue.main, all_of(queue.main), wanted)]
-    sequences = [number for piece in pieces for number in piece.sequences.tolist()]
+    sequences = [number for piece in pieces for number in piece.scanned.sequences.tolist()]
     assert sequences == sorted(sequences)
     assert sorted(number for piece in pieces for number in contents(piece)) == list(range(50))
-    assert all(piece.count <= 2 for piece in pieces)
-    assert all(len({each >> COUNTER_BITS for each in piece.sequences}) == 1 for piece in pieces)
+    for piece in pieces:
+        assert piece.scanned.count <= 2
+        fragments = {number >> COUNTER_BITS for number in piece.scanned.sequences}
+        assert fragments == {piece.stretch.fragment}
     assert len(await receive_all(queue, clock)) == 50
 
 
@@ -88,39 +82,28 @@ async def test_a_stretch_ends_before_its_last_number(
 
 
 @QUEUES
-async def test_what_is_reserved_reads_back_by_positions(
+async def test_what_is_reserved_is_read_and_read_again(
     broker: LocalBroker, clock: ManualClock, name: str
 ) -> None:
     queue = broker.queue(name)
     await send_each(queue, clock, 40)
-    await open_reader(queue.main, MINE.name, MINE.token, clock)
-    first = await reserve(
-        queue.main, ReserveWish(reader=MINE.name, token=MINE.token, messages_max=20), clock
-    )
-    wish = ReserveWish(reader=MINE.name, token=MINE.token, after=first.end)
-    second = await reserve(queue.main, wish, clock)
-    earlier = [Positions(fragment, 0, until) for fragment, until in first.end.items()]
-    later = [
-        Positions(fragment, first.end.get(fragment, 0), until)
-        for fragment, until in second.end.items()
+    await open_reader(queue.main, NAME, TOKEN, clock)
+    made = await reserve(queue.main, ReserveWish(reader=NAME, token=TOKEN, messages_max=20), clock)
+    stretches = [
+        whole_fragment(source.fragment)._replace(reservation=each.number)
+        for source in queue.main.sources
+        for each in await source.store.reservations(
+            source.number, NAME, TOKEN, after=0, until=made.end[source.fragment], now=clock.now()
+        )
     ]
-    found = [
-        await numbers(scan_reserved(queue.main, MINE, each, EVERYTHING, clock))
-        for each in (earlier, later, earlier)
-    ]
-    assert (len(found[0]), len(found[1])) == (20, 20)
-    assert sorted(found[0] + found[1]) == list(range(40))
-    assert found[2] == found[0]
-    pieces = scan_reserved(queue.main, MINE, earlier, EVERYTHING, clock)
-    assert {state async for piece in pieces for state in piece.states} == {MessageState.RESERVED}
-
-
-async def test_who_lost_the_reader_reads_nothing(broker: LocalBroker, clock: ManualClock) -> None:
-    queue = broker.queue("orders")
-    await open_reader(queue.main, MINE.name, MINE.token, clock)
-    stranger = MINE._replace(token="another")
-    with pytest.raises(ReaderLost):
-        await numbers(scan_reserved(queue.main, stranger, [Positions(0, 0, 0)], EVERYTHING, clock))
+    found = await numbers(scan(queue.main, stretches, EVERYTHING))
+    assert len(found) == 20
+    assert await numbers(scan(queue.main, stretches, EVERYTHING)) == found
+    pieces = scan(queue.main, stretches, EVERYTHING)
+    states = {state async for piece in pieces for state in piece.scanned.states}
+    assert states == {MessageState.RESERVED}
+    left = [int(content) for content, _ in await receive_all(queue, clock)]
+    assert sorted(found + left) == list(range(40))
 
 
 @pytest.mark.spec("R9.3")
@@ -138,12 +121,6 @@ async def test_a_store_that_is_away_is_named_or_skipped_and_counted(
     found = await numbers(scan(queue.main, all_of(queue.main), EVERYTHING, skipped=skipped))
     assert (len(found), sorted({*there, *skipped})) == (16, list(range(16)))
     assert not set(there) & set(skipped)
-    positions = [Positions(fragment, 0, 0) for fragment in range(16)]
-    again: list[int] = []
-    with pytest.raises(StoreUnavailable, match="a drill"):
-        await numbers(scan_reserved(queue.main, MINE, positions[:1], EVERYTHING, clock))
-    await numbers(scan_reserved(queue.main, MINE, positions[:1], EVERYTHING, clock, skipped=again))
-    assert again == [0]
 
 
 @pytest.mark.parametrize("fragment", [-1, 1])
