@@ -170,10 +170,8 @@ def next_chunk(database: Database, queue: QueueNumber, stages: Sequence[int]) ->
     row = database.row("next_chunk", (queue, found[0]))
     assert row is not None, "looked up above, in the same commit"
     number, stage, ordinal, count, checksum, *parts = row
-    if checksum != _checksum((queue, stage, ordinal, count), parts):
-        _log.error(
-            "a chunk of staged messages is damaged on disk: queue=%d chunk=%d", queue, number
-        )
+    if not _is_intact((queue, stage, ordinal, count), checksum, parts):
+        _log.error("a chunk of staged messages is damaged: queue=%d chunk=%d", queue, number)
         return Chunk(number, stage, None, count)
     fields, sizes, contents = parts
     return Chunk(number, stage, unpack(contents, array("I", sizes), fields), count)
@@ -229,6 +227,14 @@ def _value(database: Database, name: str, bindings: tuple[Any, ...]) -> Any:  # 
     found = database.row(name, bindings)
     assert found is not None, "an aggregate always has one row"
     return found[0]
+
+
+def _is_intact(place: tuple[int, ...], checksum: int, parts: Sequence[Any]) -> bool:
+    """Say whether a chunk is as it was written; changed bytes may also change a value's type."""
+    try:
+        return checksum == _checksum(place, parts)
+    except (TypeError, AttributeError):
+        return False
 
 
 def _checksum(place: tuple[int, ...], parts: Sequence[Any]) -> int:
