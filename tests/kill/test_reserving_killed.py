@@ -6,6 +6,7 @@ done with it, whatever was killed when.
 
 import asyncio
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ from bendybus.client.bulk import BulkClient
 from bendybus.client.bulk_values import Place, Positions
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from bendybus.testing.history_checker import (
+    Acknowledged,
     Completed,
     CompletionAsked,
     Received,
@@ -30,6 +32,7 @@ COLUMNS: Final = ("sequence_number", "message_id", "delivery_count", "body")
 RESERVED_MAX: Final = 500
 PAUSE_SECONDS: Final = 0.02
 SECONDS_MAX: Final = 60
+SENT_FIRST: Final = 2000
 
 
 class Row(NamedTuple):
@@ -56,7 +59,7 @@ class CompetingReader:
         self._committed: dict[int, int] = {}
         # What was read of each stretch of positions, until it is committed.
         self._held: list[tuple[list[Positions], list[Row]]] = []
-        self.is_stopping = False
+        self.is_stopping = self.has_ended = False
         self.rows_read = self.rows_read_again = 0
 
     async def run(self) -> None:
@@ -69,6 +72,7 @@ class CompetingReader:
                 await self._commit()
             await asyncio.sleep(PAUSE_SECONDS)
         self._client.close()
+        self.has_ended = True
 
     async def _take_more(self) -> None:
         before = self._end
@@ -138,6 +142,29 @@ class CompetingReader:
         return ends
 
 
+async def kill_all_along(
+    broker: BrokerProcess, book: Logbook, kills: int, rng: random.Random
+) -> None:
+    """Kill the broker so many times, and leave it dead."""
+    for _ in range(kills):
+        await book.kill_after(rng.randint(1, ENTRIES_PER_LIFE_MAX), broker)
+        await asyncio.to_thread(broker.start)
+    await book.kill_after(ENTRIES_PER_LIFE_MAX, broker)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while True:
+            if is_so():
+                return
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+def count_sent(book: Logbook, queue: str) -> int:
+    return sum(isinstance(entry, Acknowledged) for entry in book.logs[queue])
+
+
 @pytest.mark.spec("R9.3")
 @pytest.mark.parametrize(
     "kills",
@@ -155,20 +182,26 @@ async def test_each_message_goes_to_the_reader_or_to_a_receiver(kills: int) -> N
         readers = [
             CompetingReader(broker, queue, partial(book.write, queue), rng) for queue in QUEUES
         ]
-        async with load.running(broker.amqp_port):
-            async with asyncio.TaskGroup() as reading:
-                for reader in readers:
-                    reading.create_task(reader.run())
-                for _ in range(kills):
-                    await book.kill_after(rng.randint(1, ENTRIES_PER_LIFE_MAX), broker)
-                    await asyncio.to_thread(broker.start)
-                await book.kill_after(ENTRIES_PER_LIFE_MAX, broker)
-                load.only_receive()
-                held = {queue: await everything_in(broker, queue) for queue in QUEUES}
-                await asyncio.to_thread(broker.start)
-                for reader in readers:
-                    reader.is_stopping = True
-                await drained(book, held)
+        async with asyncio.TaskGroup() as clients, asyncio.TaskGroup() as reading:
+            for sender in load.senders:
+                clients.create_task(sender.run(broker.amqp_port))
+            await until(lambda: all(count_sent(book, queue) > SENT_FIRST for queue in QUEUES))
+            for reader in readers:
+                reading.create_task(reader.run())
+            # Receivers that are always there would leave it nothing.
+            await until(lambda: all(reader.rows_read for reader in readers))
+            for receiver in load.receivers:
+                clients.create_task(receiver.run(broker.amqp_port))
+            await kill_all_along(broker, book, kills, rng)
+            load.only_receive()
+            held = {queue: await everything_in(broker, queue) for queue in QUEUES}
+            await asyncio.to_thread(broker.start)
+            for reader in readers:
+                reader.is_stopping = True
+            await drained(book, held)
+            await until(lambda: all(reader.has_ended for reader in readers))
+            for client in (*load.senders, *load.receivers):
+                client.stop()
             assert await asyncio.to_thread(broker.stop) == 0
         for queue, reader in zip(QUEUES, readers, strict=True):
             log = book.logs[queue]

@@ -12,16 +12,18 @@ import apsw
 import pytest
 
 from bendybus.model.errors import BusError, DataFolderUnusable
-from bendybus.model.ids import Instant
+from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Marks, Message, StoredMessage
-from bendybus.model.operations import Append, Move, Rewrite
+from bendybus.model.operations import Append, Move, OpenReader, Reserve, Rewrite
 from bendybus.store.port import Acquire
-from bendybus.store.sqlite import applying, catalog, reading
+from bendybus.store.sqlite import applying, catalog, readers, reading
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, Pacing, open_database
+from bendybus.testing.store_contract.reserving import NAME, TOKEN
 from bendybus.testing.store_contract.subject import DEAD, LOCK_MS, MAIN, NOON, ORDERS, ROOMY
 
 COUNT = 60
 MOVED = 8
+RESERVED = 15
 UNTIL = Instant(NOON + LOCK_MS)
 
 
@@ -35,7 +37,7 @@ class Specimen:
 
 @pytest.fixture
 def specimen(tmp_path: Path) -> Specimen:
-    """Make a file with small and large messages, with and without fields, some dead-lettered."""
+    """Make a file with small and large messages, some with fields, dead-lettered, reserved."""
     path = tmp_path / "specimen.db"
     database = open_database(path, Pacing())
     catalog.put_entities(database, 0, [ORDERS])
@@ -46,6 +48,8 @@ def specimen(tmp_path: Path) -> Specimen:
         applying.make(database, Rewrite(MAIN, message.lock, marks), NOON)
         move = Move(MAIN, DEAD, message.lock, marks, is_counted=True)
         applying.make(database, move, NOON)
+    applying.make(database, OpenReader(MAIN, NAME, TOKEN, NOON, NOON, 1), NOON)
+    applying.make(database, Reserve(MAIN, NAME, TOKEN, 0, RESERVED, ROOMY), NOON)
     both = (reading.browse(database, queue, 0, (COUNT, ROOMY)) for queue in (MAIN, DEAD))
     messages = {message.content: message for found in both for message in found}
     database.close()
@@ -61,12 +65,15 @@ def _message(number: int) -> Message:
 
 
 def _read(database: Database) -> Iterator[StoredMessage]:
-    """Read by browsing and by acquiring, so that both are tried."""
+    """Read by browsing, by acquiring and as a reader, so that all are tried."""
     everything = COUNT, ROOMY
     browsed = [*reading.browse(database, MAIN, 0, everything)]
     acquired = reading.acquire(database, Acquire(MAIN, COUNT, ROOMY, UNTIL, 2), NOON)
     assert {message.content for message in acquired} <= {message.content for message in browsed}
     yield from acquired
+    key = QueueNumber(MAIN), NAME, TOKEN
+    for each in readers.reservations(database, key, 0, 1, NOON):
+        yield from reading.read_reserved(database, MAIN, each.number, 0, everything)
     yield from reading.browse(database, DEAD, 0, everything)
 
 

@@ -20,20 +20,25 @@ from bendybus.model.ids import EntityNumber, Instant, QueueNumber
 from bendybus.model.message import Lock, Marks, Message
 from bendybus.model.operations import (
     Append,
+    CommitReserved,
+    GiveBack,
     Guard,
     Move,
+    OpenReader,
     Operation,
     Publish,
     Remove,
     Renew,
     Requeue,
     Requeued,
+    Reserve,
+    Reserved,
     Rewrite,
     Taker,
     Unlock,
 )
 from bendybus.store.port import Acquire, EntityRecord, FragmentPlace, ParentTopic
-from bendybus.store.sqlite import applying, catalog, counting, reading
+from bendybus.store.sqlite import applying, catalog, counting, readers, reading
 from bendybus.store.sqlite.database import Database, Pacing, open_database
 from bendybus.store.sqlite.statements import STATEMENTS
 from bendybus.testing.store_contract.subject import (
@@ -222,6 +227,17 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
             assert applying.make(database, Remove(queue, held_there), NOON) == []
         free = Lock(locks[1].sequence, 0)
         assert applying.make(database, Remove(MAIN, [free], Guard.FREE), after(9e6)) == []
+        reader = (MAIN, "reader", "token")
+        applying.make(database, OpenReader(*reader, NOON, NOON, 1), NOON)
+        for at in range(3):
+            made = applying.make(database, Reserve(*reader, at, BATCH, ROOMY), NOON)
+            assert isinstance(made, Reserved)
+            assert made.messages == BATCH
+        [kept, *_] = readers.reservations(database, reader, 0, 3, NOON)
+        assert len(reading.read_reserved(database, MAIN, kept.number, 0, (BATCH, ROOMY))) == BATCH
+        assert applying.make(database, CommitReserved(*reader, 2), NOON) == 1
+        assert len(readers.records(database, [MAIN])) == 1
+        applying.make(database, GiveBack(*reader, "another"), NOON)
         reading.counts(database, MAIN)
         counting.tallies(database, [MAIN, DEAD, *SUBSCRIPTIONS])
     database.execute("ROLLBACK")
@@ -240,6 +256,7 @@ def check_growth(database: Database, large: int) -> None:
     assert {"find_free", "lock_messages", "read_bodies", "find_guarded", "remove_bodies"} <= set(
         few
     )
+    assert {"find_reservable", "reserve_messages", "find_reserved", "free_reserved"} <= set(few)
     assert {"give", "give_each", "share_bodies", "release_shared", "unheld_bodies"} <= set(few)
 
 
