@@ -41,6 +41,7 @@ class Wanted:
     session_ids: tuple[str, ...] | None = None
     partition_keys: tuple[str, ...] | None = None
     messages_max: int = SCANNED_MESSAGES_MAX
+    bytes_max: int = SCANNED_BYTES_MAX
 
     def of(self, source: Source, stretch: ScanStretch) -> Scan:
         """Make the wish for a stretch."""
@@ -49,7 +50,7 @@ class Wanted:
             stretch.from_sequence,
             stretch.until_sequence,
             min(self.messages_max, SCANNED_MESSAGES_MAX),
-            SCANNED_BYTES_MAX,
+            min(self.bytes_max, SCANNED_BYTES_MAX),
             has_contents=self.has_contents,
             states=self.states,
             reservation=stretch.reservation,

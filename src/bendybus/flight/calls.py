@@ -145,6 +145,11 @@ class Calls(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow ha
             self._is_closed = True
 
     @property
+    def streams(self) -> int:
+        """How many streams are under way."""
+        return self._streams
+
+    @property
     def is_closed(self) -> bool:
         """Whether streams should end."""
         return self._is_closed

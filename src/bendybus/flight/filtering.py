@@ -72,8 +72,12 @@ class Sieve(NamedTuple):
         return batch.select(list(wanted)) if self.others else batch
 
 
-def sieve(filters: Sequence[Filter]) -> Sieve:
-    """Sort filters by who can ask them."""
+def sieve(filters: Sequence[Filter], *, is_partitioned: bool = False) -> Sieve:
+    """Sort filters by who can ask them.
+
+    In a partitioned entity the id of a session is the key, too, which the store does not know.
+    """
+    listed = {"session_id"} if is_partitioned else {"session_id", "partition_key"}
     found = {"sequence_number": Bounds(), "enqueued_time": Bounds()}
     texts: dict[str, set[str]] = {}
     others: list[Filter] = []
@@ -81,7 +85,7 @@ def sieve(filters: Sequence[Filter]) -> Sieve:
         bounds = found[each.column].within(each) if each.column in found else None
         if bounds is not None:
             found[each.column] = bounds
-        elif each.column in ("session_id", "partition_key") and each.operator in ("=", "in"):
+        elif each.column in listed and each.operator in ("=", "in"):
             values = {value for value in each.values if isinstance(value, str)}
             texts[each.column] = texts.get(each.column, values) & values
         else:

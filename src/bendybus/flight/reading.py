@@ -5,12 +5,12 @@ Of one stream, few batches are in memory: one on its way, one being made, and on
 
 import json
 from collections.abc import AsyncGenerator, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from bendybus.broker.clock import Clock
-from bendybus.broker.scan import ScanStretch, Wanted, scan, whole_fragment
+from bendybus.broker.scan import SCANNED_BYTES_MAX, ScanStretch, Wanted, scan, whole_fragment
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.columns.arrow_types import arrow_schema
 from bendybus.columns.decoding import needs_contents, record_batch
@@ -23,6 +23,10 @@ from bendybus.model.errors import ServerBusy, StoreUnavailable
 from bendybus.model.ids import fragment_of
 from bendybus.model.message import MessageState
 from bendybus.model.scanned import Scanned
+
+# So many streams read as much at a time as is fastest; those that come later less.
+ROOMY_STREAMS: Final = 8
+CROWDED_BYTES_MAX: Final = 1024 * 1024
 
 
 class Part(NamedTuple):
@@ -42,12 +46,15 @@ class Piece(NamedTuple):
 class Reading:
     """What a ticket comes to. Made by `open_reading`."""
 
-    def __init__(self, sub_queue: ServedSubQueue, ticket: Ticket, clock: Clock) -> None:
+    def __init__(
+        self, sub_queue: ServedSubQueue, ticket: Ticket, clock: Clock, *, is_crowded: bool
+    ) -> None:
         self.sub_queue = sub_queue
         self.ticket = ticket
         self.skipped: list[int] = []
         self._clock = clock
-        self.sieve: Sieve = sieve(ticket.filters)
+        self._bytes_max = CROWDED_BYTES_MAX if is_crowded else SCANNED_BYTES_MAX
+        self.sieve: Sieve = sieve(ticket.filters, is_partitioned=sub_queue.queue.is_partitioned)
         self.columns = self.sieve.columns(ticket.columns)
 
     async def pieces(self, parts: list[Part]) -> AsyncGenerator[Piece, None]:
@@ -60,6 +67,7 @@ class Reading:
             session_ids=self.sieve.session_ids,
             partition_keys=self.sieve.partition_keys,
             messages_max=self.ticket.batch_rows,
+            bytes_max=self._bytes_max,
         )
         skipped = self.skipped if self.ticket.skips_offline else None
         positions = {part.stretch: part.position for part in parts}
@@ -130,7 +138,8 @@ async def open_reading(
     """Find what a ticket names, for who may read it."""
     action = Action.READ_MESSAGES if ticket.reserved is None else Action.RESERVE_MESSAGES
     sub_queue = await service.desk.readable(call, ticket.address, action)
-    reading = Reading(sub_queue, ticket, service.clock)
+    is_crowded = service.calls.streams > ROOMY_STREAMS
+    reading = Reading(sub_queue, ticket, service.clock, is_crowded=is_crowded)
     return reading, reading.pieces(await reading.parts())
 
 
