@@ -15,6 +15,7 @@ from bendybus.columns.arrow_types import arrow_schema
 from bendybus.content.plain_message import PlainMessage
 from bendybus.flight.filtering import sieve
 from bendybus.flight.ticket import Filter
+from bendybus.model.ids import Instant
 from tests.flight.bulk_bus import BulkBus, bulk_bus
 
 SECONDS = 10
@@ -89,7 +90,7 @@ async def test_a_column_that_is_only_asked_about_is_not_sent(tmp_path: Path) -> 
 
 async def test_only_the_states_asked_for_are_read(tmp_path: Path) -> None:
     async with bulk_bus(tmp_path) as bus:
-        later = bus.clock.now() + 3_600_000
+        later = Instant(bus.clock.now() + 3_600_000)
         await bus.send("orders", [PlainMessage(body=b"now")])
         await bus.send("orders", [PlainMessage(body=b"later", scheduled_at=later)])
         found = {
