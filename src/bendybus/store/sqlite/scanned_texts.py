@@ -46,7 +46,11 @@ def seeds_with_keys(
     session_texts, session_which = _different(sessions)
     key_texts, key_which = _different(keys)
     pairs = session_which * len(key_texts) + key_which
-    different, which = np.unique(pairs, return_inverse=True)
+    if len(key_texts) == 1 or len(session_texts) == 1:
+        # Only one of the two is ever said: the pairs are as different as those texts.
+        different, which = np.arange(len(session_texts) * len(key_texts)), pairs
+    else:
+        different, which = np.unique(pairs, return_inverse=True)
     fields = [
         (session_texts[pair // len(key_texts)], key_texts[pair % len(key_texts)])
         for pair in different.tolist()
@@ -59,6 +63,8 @@ def seeds_with_keys(
 def _different(slices: Slices) -> tuple[list[str | None], NDArray[np.int64]]:
     """Return the different texts, None the first of them, and of each message which one it has."""
     starts, ends = np.asarray(slices.starts), np.asarray(slices.ends)
+    if (starts < 0).all():
+        return [None], np.zeros(len(starts), np.int64)
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = np.maximum.accumulate(np.maximum(ends, 0))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(slices.joined)]
