@@ -89,6 +89,23 @@ async def test_a_second_query_of_the_same_name_is_refused(tmp_path: Path) -> Non
         await aside(bus.client().open_reader, place, "capture")
 
 
+async def test_what_is_given_back_while_it_is_read_fails_the_read(tmp_path: Path) -> None:
+    place = Place("orders")
+    async with bulk_bus(tmp_path) as bus:
+        for _ in range(40):
+            await bus.send("orders", plain(numbered(10, size=100_000)))
+        client = bus.client()
+        token = (await aside(client.open_reader, place, "capture")).token
+        reserved = await aside(client.reserve, place, "capture", token, {})
+        parts = span({}, reserved.end)
+        reading = client.read_reserved(place, "capture", token, parts, batch_rows=5)
+        await aside(next, reading)
+        await aside(bus.client().give_back, place, "capture")
+        with pytest.raises(errors.ClientError) as refused:
+            await aside(rows_of, reading)
+    assert refused.value.condition == "reader-lost"
+
+
 async def test_a_reader_that_was_closed_is_opened_by_another_at_once(tmp_path: Path) -> None:
     place = Place("parts")
     async with bulk_bus(tmp_path) as bus:

@@ -84,10 +84,7 @@ class Reading:
         """Find where everything is. Raises `ReaderLost`, and `StoreUnavailable` of a reader's."""
         ticket = self.ticket
         if ticket.reserved is not None:
-            reserved = ticket.reserved
-            return [
-                part for each in reserved.positions for part in await self._held(reserved, each)
-            ]
+            return await self._reserved_parts(ticket.reserved)
         if ticket.ranges is None:
             stretches = [whole_fragment(each.fragment) for each in self.sub_queue.sources]
         else:
@@ -105,6 +102,17 @@ class Reading:
             )
             for each in stretches
         ]
+
+    async def check_still_held(self) -> None:
+        """Refuse what was read if it was given back meanwhile, so that some of it is missing.
+
+        Raises `ReaderLost`.
+        """
+        if self.ticket.reserved is not None:
+            await self._reserved_parts(self.ticket.reserved)
+
+    async def _reserved_parts(self, reserved: Reserved) -> list[Part]:
+        return [part for each in reserved.positions for part in await self._held(reserved, each)]
 
     async def _held(self, reserved: Reserved, positions: Positions) -> list[Part]:
         [source] = self.sub_queue.sources_at([positions.fragment])
@@ -168,6 +176,7 @@ def stream(
                 raise ServerBusy("The broker is stopping.")
     finally:
         hop.start(_end(pieces))
+    hop.run(reading.check_still_held())
     nothing = pa.RecordBatch.from_pylist([], schema=arrow_schema(wanted))
     yield nothing, _told(reading, {}, is_end=True)
 
