@@ -1,5 +1,6 @@
 """A batch is in a table once, however often it is written."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,17 @@ def test_a_batch_that_was_half_written_is_made_whole(spark: SparkSession, tmp_pa
 
     table.write(both, Batch("stream", 0))
     assert numbers_in(table, spark) == [1, 2]
+
+
+def test_what_killed_writers_left_is_dropped_when_it_is_old(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    old, new = tmp_path / ".spark-staging-1", tmp_path / ".spark-staging-2"
+    for folder in (old, new):
+        (folder / "day=monday").mkdir(parents=True)
+    os.utime(old, (0, 0))
+    table_at(str(tmp_path), TableFormat.PARQUET).write(rows_of(spark, 1), Batch("stream", 0))
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_a_table_that_is_not_there_is_refused_by_its_name(

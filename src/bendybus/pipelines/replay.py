@@ -136,6 +136,9 @@ def portions(rows: DataFrame, rate: float | None) -> Iterator[DataFrame]:
 
 def send(rows: DataFrame, options: Options, transaction: str) -> int:
     """Send rows, each key and each session by one task and in its order; return how many."""
+    if rows.isEmpty():
+        # Spark would not even count them.
+        return 0
     tasks = options.tasks or rows.sparkSession.sparkContext.defaultParallelism
     key = f.coalesce("session_id", "partition_key", f.col("sequence_number").cast("string"))
     counted = Observation()

@@ -50,6 +50,9 @@ class StreamOptions(BusOptions):
     batch_messages: Annotated[int, "At most so many messages at a time."] = 500_000
     batch_bytes: Annotated[int | None, "At most so many bytes at a time."] = None
     tasks: Annotated[int | None, "Read by so many tasks at once; by default one per core."] = None
+    skip_offline: Annotated[
+        bool, "Go on with the rest while a store is away; what it holds is read when it is back."
+    ] = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -69,11 +72,12 @@ class StreamOptions(BusOptions):
 
     @property
     def bounds(self) -> dict[str, str]:
-        """The options of the data source that bound a batch."""
+        """The options of the data source that say what a batch is made of."""
         given = {
             "maxMessagesPerTrigger": self.batch_messages,
             "maxBytesPerTrigger": self.batch_bytes,
             "numTasks": self.tasks,
+            "skipOffline": "true" if self.skip_offline else None,
         }
         return {name: str(value) for name, value in given.items() if value is not None}
 

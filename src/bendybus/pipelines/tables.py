@@ -11,6 +11,8 @@ is a matter of its format:
 """
 
 import os
+import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +29,10 @@ from bendybus.pipelines.failure import PipelineFailed
 
 # The column, and level of folders, that says which batch a row of a Parquet table came by.
 BATCH: Final = "batch"
+# What Spark leaves beside the rows when it is killed while it writes, and how old it has to be for
+# nobody to be writing it any more.
+LEFTOVERS: Final = ".spark-staging-*"
+LEFTOVER_SECONDS: Final = 24 * 3600.0
 _PATH_MISSING: Final = frozenset({"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"})
 
 
@@ -93,6 +99,7 @@ class ParquetTable:
         )
         if (folder := local_folder(self._place)) is not None:
             self._sync(folder, name)
+            _drop_leftovers(folder)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return all rows, with the columns that are folders."""
@@ -117,6 +124,12 @@ class ParquetTable:
             if written.is_dir():
                 for path in (*written.iterdir(), written, parent, parent.parent):
                     _sync(path)
+
+
+def _drop_leftovers(folder: Path) -> None:
+    for path in folder.glob(LEFTOVERS):
+        if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def local_folder(place: str) -> Path | None:
