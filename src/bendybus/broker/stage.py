@@ -215,8 +215,10 @@ class StageUnderWay:
             done, _ = await asyncio.wait(self._waiting, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 del self._waiting[each]
-            for each in done:
-                each.result()
+            # All are asked, so that none is thought to have been forgotten.
+            for failure in [each.exception() for each in done]:
+                if failure is not None:
+                    raise failure
 
     async def _keep(self, fragment: int | None, chunk: PackedMessages, ordinal: int) -> None:
         """Keep a chunk in its fragment, or, like a send without a key, in the next that can."""

@@ -1,0 +1,194 @@
+"""Writers, stores that come and go, restarts and late tries, in any order: each batch comes once.
+
+Every try of a batch brings rows of its own, so that what is there tells which try was published.
+"""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bendybus.broker import stage as staging
+from bendybus.broker.abandon_stages import abandon_stages
+from bendybus.broker.finish_staged import Finisher
+from bendybus.broker.stage import StageUnderWay
+from bendybus.model.entity import Queue, QueueProperties
+from bendybus.model.errors import ArgumentInvalid, BusError
+from bendybus.model.message import Message
+from bendybus.testing.clock import ManualClock
+from bendybus.testing.local_broker import LocalBroker, local_broker
+from tests.unit.broker.staging_verbs import begin, grouped, held, publish
+
+pytestmark = pytest.mark.spec("R9.3")
+ENTITIES = (Queue("parts", QueueProperties(enable_partitioning=True)),)
+STORES = 3
+ROWS = 10
+STEPS = 60
+WRITERS = ("one", "two")
+
+
+@dataclass(slots=True)
+class WriterModel:
+    """What a writer knows of itself."""
+
+    name: str
+    batch: int = 0
+    tries: int = 0
+    # Of the present batch: stages that are complete, and those that are being brought.
+    complete: dict[str, int] = field(default_factory=dict)
+    opened: list[tuple[StageUnderWay, int]] = field(default_factory=list)
+    # Of each batch the tries that it ever asked to publish, and the batches that it was told of.
+    asked: dict[int, set[int]] = field(default_factory=dict)
+    told: set[int] = field(default_factory=set)
+
+
+class World:
+    """Some writers and a broker, and everything that may happen to them."""
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.folder = folder
+        self.rng = rng
+        self.clock = ManualClock()
+        self.writers = [WriterModel(name) for name in WRITERS]
+        self.published_again = 0
+
+    @asynccontextmanager
+    async def life(self) -> AsyncIterator[LocalBroker]:
+        async with local_broker(self.folder, ENTITIES, self.clock, stores=STORES) as broker:
+            yield broker
+        for writer in self.writers:
+            writer.opened.clear()
+
+    async def step(self, broker: LocalBroker) -> None:
+        writer = self.rng.choice(self.writers)
+        # What is refused is tried again later, or not at all.
+        with suppress(BusError):
+            acts = [self._open, self._complete, self._publish, self._abandon]
+            acts += [self._publish_again, self._switch, self._finish]
+            [act] = self.rng.choices(acts, weights=[3, 3, 3, 1, 1, 1, 1])
+            await act(broker, writer)
+
+    async def _open(self, broker: LocalBroker, writer: WriterModel) -> None:
+        queue = broker.queue("parts")
+        stage = await begin(broker, queue, writer.batch, writer=writer.name)
+        number = writer.tries
+        writer.tries += 1
+        try:
+            await stage.add(grouped(queue, rows(writer, number)))
+        except BusError:
+            await stage.cancel()
+            raise
+        writer.opened.append((stage, number))
+
+    async def _complete(self, broker: LocalBroker, writer: WriterModel) -> None:
+        del broker
+        if writer.opened:
+            stage, number = writer.opened.pop(self.rng.randrange(len(writer.opened)))
+            try:
+                receipt = await stage.complete()
+            except BusError:
+                await stage.cancel()
+                raise
+            # A try of an earlier batch comes late.
+            writer.complete[receipt.stage] = number
+
+    async def _publish(self, broker: LocalBroker, writer: WriterModel) -> None:
+        if not writer.complete:
+            return
+        stage = self.rng.choice(list(writer.complete))
+        number = writer.complete[stage]
+        writer.asked.setdefault(writer.batch, set()).add(number)
+        with suppress(ArgumentInvalid):
+            await publish(broker, broker.queue("parts"), [stage], writer.batch, writer=writer.name)
+            writer.told.add(writer.batch)
+            writer.batch += 1
+            writer.complete.clear()
+
+    async def _publish_again(self, broker: LocalBroker, writer: WriterModel) -> None:
+        if writer.told:
+            batch = self.rng.choice(sorted(writer.told))
+            stages = list(writer.complete)[:1]
+            answer = await publish(broker, broker.queue("parts"), stages, batch, writer=writer.name)
+            assert answer.already
+            self.published_again += 1
+
+    async def _abandon(self, broker: LocalBroker, writer: WriterModel) -> None:
+        if writer.complete:
+            stage = self.rng.choice(list(writer.complete))
+            under_way = broker.catalog.holdings.under_way
+            await abandon_stages(broker.queue("parts"), writer.name, [stage], under_way, self.clock)
+
+    async def _switch(self, broker: LocalBroker, writer: WriterModel) -> None:
+        del writer
+        away = [store for store in broker.stores if not store.is_online]
+        if away:
+            await away[0].bring_online()
+        else:
+            await self.rng.choice(broker.stores).take_offline("drill")
+
+    async def _finish(self, broker: LocalBroker, writer: WriterModel) -> None:
+        del writer
+        await Finisher(broker.namespaces, self.clock).look()
+
+
+def rows(writer: WriterModel, number: int) -> list[Message]:
+    """Make the rows of a try; half of them have a key."""
+    return [
+        Message(
+            f"{writer.name}.{writer.batch}.{number}.{at}".encode(),
+            partition_key=str(at) if at % 2 else None,
+        )
+        for at in range(ROWS)
+    ]
+
+
+def check(world: World, there: list[str]) -> None:
+    """Compare what is there with what the writers know."""
+    assert len(there) == len(set(there)), "a row came twice"
+    for writer in world.writers:
+        for batch in range(writer.batch + 1):
+            prefix = f"{writer.name}.{batch}."
+            of_batch = [each for each in there if each.startswith(prefix)]
+            tries = {int(each.split(".")[2]) for each in of_batch}
+            assert tries <= writer.asked.get(batch, set()), "what nobody asked for is there"
+            assert len(of_batch) in (0, ROWS), "a batch is there in part"
+            assert len(tries) <= 1, "two tries of a batch are there"
+            assert of_batch or batch not in writer.told, "a batch is lost"
+
+
+@pytest.mark.parametrize(
+    "histories",
+    [
+        pytest.param(6, marks=pytest.mark.timeout(240)),
+        pytest.param(300, marks=[pytest.mark.prove, pytest.mark.timeout(3600)]),
+    ],
+)
+async def test_in_any_history_every_batch_is_there_once(
+    histories: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "CHUNK_MESSAGES_MAX", 3)
+    told = again = 0
+    for history in range(histories):
+        seed = random.getrandbits(32)
+        folder = tmp_path / str(history)
+        folder.mkdir()
+        world = World(folder, random.Random(seed))
+        for _ in range(3):
+            async with world.life() as broker:
+                for _ in range(STEPS // 3):
+                    await world.step(broker)
+        async with world.life() as broker:
+            finisher = Finisher(broker.namespaces, world.clock)
+            await finisher.look()
+            there = [each.content.decode() for each in await held(broker.queue("parts"))]
+        try:
+            check(world, there)
+        except AssertionError as error:
+            raise AssertionError(f"{error}, with seed {seed}") from error
+        told += sum(len(writer.told) for writer in world.writers)
+        again += world.published_again
+    assert told >= histories, "hardly anything was published"
+    assert again > 0, "nothing was published again"
