@@ -4,12 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bendybus.config_file.document import FILE_BYTES_MAX, Node
-from bendybus.config_file.json_text import parse_json
+from bendybus.config_file.file_text import parse_file
 from bendybus.config_file.namespace import read_namespaces, root_section
 from bendybus.config_file.section import Value
-from bendybus.config_file.yaml_text import parse_yaml
-from bendybus.model.errors import ConfigInvalid
 from bendybus.model.namespace import Namespace
 from bendybus.settings import NO_DOOR, Choices, Plain
 
@@ -32,7 +29,6 @@ BROKER_KEYS: Final = (
     "RequestsPerSecond",
     "ConnectionRequestsPerSecond",
 )
-_PARSERS: Final = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +43,10 @@ class Config:
 
 def load_config(path: Path) -> Config:
     """Read a file. Raises `ConfigInvalid`, naming the place and what would be right."""
-    section = root_section(_parse(path))
+    section = root_section(parse_file(path))
     namespace, *others = read_namespaces(section.get("UserConfig"), path.parent)
     choices = _read_broker(section.get("Broker"), path.parent)
     return Config(namespace, choices, tuple(others))
-
-
-def _parse(path: Path) -> Node:
-    parse = _PARSERS.get(path.suffix.lower())
-    if parse is None:
-        raise ConfigInvalid(f"{path}: the name must end in .json, .yaml or .yml")
-    return parse(_read_text(path), str(path))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigInvalid(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > FILE_BYTES_MAX:
-        raise ConfigInvalid(f"{path}: is larger than {FILE_BYTES_MAX} bytes")
-    try:
-        # Files from Windows editors may begin with a byte order mark.
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigInvalid(f"{path}: is not UTF-8 at byte {error.start}") from None
 
 
 def _read_broker(value: Value | None, folder: Path) -> Choices:

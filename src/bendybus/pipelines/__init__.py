@@ -11,4 +11,4 @@ A pipeline is a file of this folder, or of anybody's:
 from typing import Final
 
 # In the order in which `bendybus pipeline list` shows them.
-PIPELINES: Final[tuple[str, ...]] = ("capture", "replay", "transform")
+PIPELINES: Final[tuple[str, ...]] = ("capture", "replay", "transform", "triage", "stats")

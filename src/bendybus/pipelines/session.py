@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from bendybus.pipelines.failure import PipelineFailed, reason_of
@@ -26,6 +27,8 @@ LOCAL_MASTER: Final = "local[*,4]"
 _LOCAL: Final = re.compile(r"local(\[(?P<cores>\*|\d+)[^\]]*\])?")
 _LOOPBACK: Final = "127.0.0.1"
 _STREAMING: Final = "org.apache.spark.sql.execution.streaming"
+# These print what is raised as well, with the way that it took through Java.
+_ECHOES: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 # What tasks import of ours.
 _SHIPPED: Final = ("bendybus", "pyspark_servicebus")
 
@@ -40,6 +43,8 @@ def spark_session(
     """
     cores = cores_of(master)
     _prepare_environment(is_local=cores is not None)
+    for echo in _ECHOES:
+        PySparkLogger.getLogger(echo).disabled = True
     builder = SparkSession.builder.appName(name).master(master)
     settings = _settings() | (_cluster_settings() if cores is None else _local_settings(cores))
     for key, value in {**settings, **(confs or {})}.items():
