@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from bendybus.client.bulk import BulkClient
+from bendybus.model.ids import sequence_number
 from pyspark_servicebus.available_now import SupportsTriggerAvailableNow
 from pyspark_servicebus.batch_reading import times
 from pyspark_servicebus.connecting import connected, place_of, ranges_of
@@ -117,7 +118,9 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if high != self._end:
             # A batch of before is repeated: nobody has looked yet whether it is still there.
             self._not_before_first(low.sequences, self._online())
-        parts = stretches(low.sequences, high.sequences, {})
+        # A fragment that was away before is read from its beginning.
+        beginnings = {each: sequence_number(each, 0) for each in high.sequences}
+        parts = stretches({**beginnings, **low.sequences}, high.sequences, {})
         return [Slice(task) for task in pack(parts, self._reading.tasks_max)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,8 @@ reads back identical until it is committed, so Spark can run a batch again after
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -139,7 +141,11 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._commit(self._open(offset.token), offset.positions)
 
     def stop(self) -> None:
-        """Leave the broker."""
+        """Leave the broker, and the reader's name to whoever comes next; do not wait for it."""
+        if self._token is not None:
+            bus = replace(self._streaming.reading.bus, timeout_seconds=1)
+            with suppress(ClientError), connected(bus) as client:
+                client.close_reader(self._place, self._streaming.reader, self._token)
         if self._client is not None:
             self._client.close()
 

@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.spark.conftest import Bus
 
+COLUMNS = "body BINARY, sequence_number BIGINT, fragment INT"
 QUERY_SECONDS = 60
 WAIT_SECONDS = 40
 
@@ -28,7 +29,7 @@ class Capture:
         return (
             self.spark.readStream.format("servicebus")
             .options(**self.bus.source(entity, **consuming, **options))
-            .schema("body BINARY, sequence_number BIGINT, fragment INT")
+            .schema(COLUMNS)
             .load()
         )
 
@@ -49,7 +50,7 @@ class Capture:
         """Return the numbers in the table, in order."""
         if not self.table.exists():
             return []
-        rows = self.spark.read.parquet(str(self.table)).collect()
+        rows = self.spark.read.schema(COLUMNS).parquet(str(self.table)).collect()
         return sorted(int(bytes(row.body)) for row in rows)
 
 

@@ -178,17 +178,3 @@ def test_bad_rows_go_to_their_folder_if_so_asked(
     rejected = spark.read.parquet(str(tmp_path / "bad")).collect()
     assert sorted(int(row.body) for row in rejected) == list(range(3, 100, 10))
     assert all("partition_key" in row.reject_reason for row in rejected)
-
-
-def test_rejected_rows_are_those_whose_numbers_were_told() -> None:
-    from bendybus.client.bulk_values import RejectedRow
-    from pyspark_servicebus.rejects import KeptRows
-
-    batches = [pa.record_batch({"n": list(range(at, at + 3))}) for at in (0, 3, 6)]
-    with KeptRows(is_wanted=True) as kept:
-        assert list(kept.noting(iter(batches))) == batches
-        found = kept.rejected([RejectedRow(1, "b"), RejectedRow(8, "i")])
-        assert pa.Table.from_batches(found).to_pylist() == [
-            {"n": 1, "reject_reason": "b"},
-            {"n": 8, "reject_reason": "i"},
-        ]

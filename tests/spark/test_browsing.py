@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.conftest import Bus
 from tests.spark.streams import Capture, wait_for
-from tests.spark.traffic import count_of, numbered, receive_all, send
+from tests.spark.traffic import count_of, numbered, send
 
 pytestmark = pytest.mark.spec("R9.1")
 
@@ -49,28 +48,6 @@ def test_a_stream_from_the_latest_sees_what_comes_then(capture: Capture) -> None
     finally:
         query.stop()
     assert capture.numbers() == list(range(20, 40))
-
-
-def test_messages_that_others_took_are_noticed(capture: Capture) -> None:
-    queue = capture.bus.queue()
-    send(capture.bus, queue, numbered(10))
-    capture.run(browse(capture, queue))
-    send(capture.bus, queue, numbered(5, first=10))
-    receive_all(capture.bus, queue)
-    send(capture.bus, queue, numbered(5, first=20))
-
-    with pytest.raises(StreamingQueryException, match="removed before this stream had read them"):
-        capture.run(browse(capture, queue))
-    capture.run(browse(capture, queue, failOnDataLoss="false"))
-
-    assert capture.numbers() == [*range(10), *range(20, 25)]
-
-
-def test_a_consumers_checkpoint_is_not_for_browsing(capture: Capture) -> None:
-    queue = capture.bus.queue()
-    capture.run(browse(capture, queue))
-    with pytest.raises(StreamingQueryException, match="mode=browse, and this query reads"):
-        capture.run(capture.source(queue))
 
 
 def _lag(progress: object) -> dict[str, int]:

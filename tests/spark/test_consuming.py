@@ -12,10 +12,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import pyspark_servicebus
-from bendybus.client import SubQueue
 from tests.spark.conftest import Bus
 from tests.spark.streams import Capture, finish, wait_for
-from tests.spark.traffic import count_of, dead_letter, numbered, numbers, receive_all, send
+from tests.spark.traffic import count_of, numbered, numbers, receive_all, send
 
 pytestmark = [pytest.mark.spec("R9.2"), pytest.mark.spec("R9.3")]
 
@@ -39,24 +38,6 @@ def test_what_is_consumed_is_in_the_table_once_and_no_longer_in_the_queue(
     capture.run(capture.source(queue))
     assert capture.numbers() == list(range(600))
     assert count_of(capture.bus, queue) == 0
-
-
-def test_subscriptions_and_dead_letters_are_consumed_like_queues(
-    capture: Capture, tmp_path: Path
-) -> None:
-    bus = capture.bus
-    topic, queue = bus.topic("all", "others", is_partitioned=True), bus.queue()
-    send(bus, topic, numbered(50))
-    send(bus, queue, numbered(20))
-    dead_letter(bus, queue, 20, "Spoiled")
-    capture.run(capture.source(topic, subscription="all"))
-    assert capture.numbers() == list(range(50))
-    assert numbers(receive_all(bus, topic, "others")) == list(range(50))
-
-    dead = Capture(capture.spark, bus, tmp_path / "dead")
-    dead.run(dead.source(queue, subQueue="deadletter"))
-    assert dead.numbers() == list(range(20))
-    assert count_of(bus, queue, SubQueue.DEAD_LETTER) == 0
 
 
 def test_a_stream_that_goes_on_commits_its_last_batch_and_reports_its_lag(
@@ -145,72 +126,12 @@ def test_ordinary_receivers_compete_and_every_message_goes_to_one_side(
     assert sorted(capture.numbers() + received) == list(range(800))
 
 
-def test_a_second_query_under_the_same_name_is_refused(capture: Capture, tmp_path: Path) -> None:
-    queue = capture.bus.queue(is_partitioned=True)
-    send(capture.bus, queue, numbered(10))
-    first = capture.start(capture.source(queue), is_endless=True)
-    try:
-        wait_for(lambda: len(capture.numbers()) == 10, first)
-        second = Capture(capture.spark, capture.bus, tmp_path / "second")
-        with pytest.raises(StreamingQueryException, match="capture"):
-            second.run(second.source(queue))
-        send(capture.bus, queue, numbered(10, first=10))
-        wait_for(lambda: len(capture.numbers()) == 20, first)
-    finally:
-        first.stop()
-
-
-def test_a_token_of_ones_own_begins_again_at_once(capture: Capture) -> None:
-    queue = capture.bus.queue()
-    send(capture.bus, queue, numbered(10))
-    capture.run(capture.source(queue, readerToken="mine"))
-    shutil.rmtree(capture.checkpoint)
-    shutil.rmtree(capture.table)
-    send(capture.bus, queue, numbered(10, first=10))
-    capture.run(capture.source(queue, readerToken="mine"))
-    assert capture.numbers() == list(range(10, 20))
-
-
-def test_an_old_copy_of_a_checkpoint_is_refused_unless_loss_is_allowed(capture: Capture) -> None:
-    queue = capture.bus.queue()
-    send(capture.bus, queue, numbered(10))
-    capture.run(capture.source(queue))
-    old = capture.checkpoint.with_name("old")
-    shutil.copytree(capture.checkpoint, old)
-    send(capture.bus, queue, numbered(10, first=10))
-    capture.run(capture.source(queue))
-    send(capture.bus, queue, numbered(10, first=20))
-    late = Capture(capture.spark, capture.bus, capture.table.parent / "late")
-    late.checkpoint = old
-
-    with pytest.raises(StreamingQueryException, match=r"older than reader 'capture'"):
-        late.run(late.source(queue))
-    late.run(late.source(queue, failOnDataLoss="false"))
-
-    assert late.numbers() == list(range(20, 30))
-
-
 def test_a_checkpoint_of_another_entity_is_refused(capture: Capture) -> None:
     queue, other = capture.bus.queue(), capture.bus.queue()
     send(capture.bus, queue, numbered(1))
     capture.run(capture.source(queue))
     with pytest.raises(StreamingQueryException, match=f"for '{queue}', and this query reads"):
         capture.run(capture.source(other))
-
-
-def test_a_checkpoint_of_a_deleted_queue_is_refused(capture: Capture) -> None:
-    from bendybus.atom.properties import Kind
-
-    queue = capture.bus.queue()
-    send(capture.bus, queue, numbered(1))
-    capture.run(capture.source(queue))
-    capture.bus.administration.delete(queue)
-    with pytest.raises(StreamingQueryException, match="could not be found"):
-        capture.run(capture.source(queue))
-    capture.bus.administration.create(Kind.QUEUE, queue, {})
-    send(capture.bus, queue, numbered(1))
-    with pytest.raises(StreamingQueryException, match="capture"):
-        capture.run(capture.source(queue))
 
 
 def test_what_is_done_can_be_committed_by_a_listener_and_by_hand(
