@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -27,6 +28,7 @@ def test_batches_have_the_very_types_that_spark_expects(bus: Bus) -> None:
     reader = DefaultSource(bus.source(queue)).reader(schema)
     [partition] = reader.partitions()
     [batch] = reader.read(partition)
+    assert isinstance(batch, pa.RecordBatch)
     assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"))
 
 

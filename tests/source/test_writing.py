@@ -46,7 +46,7 @@ def test_a_batch_of_a_stream_is_published_once_whatever_is_repeated(
     queue = bus.queue(is_partitioned=is_partitioned)
     be_a_task(monkeypatch, {"sql.streaming.queryId": "q", "streaming.sql.batchId": "0"})
     writer = DefaultSource(bus.source(queue)).streamWriter(SCHEMA, overwrite=False)
-    lost, first, again = (writer.write(good_rows(50)) for _ in range(3))  # type: ignore[arg-type]  # batches
+    lost, first, again = (writer.write(good_rows(50)) for _ in range(3))
     assert count_of(bus, queue) == 0
     writer.abort([lost, None], 0)
     writer.commit([first], 0)
@@ -62,7 +62,7 @@ def test_a_stream_is_not_written_by_a_spark_that_does_not_tell_its_batches(
     be_a_task(monkeypatch, {})
     writer = DefaultSource(bus.source(bus.queue())).streamWriter(SCHEMA, overwrite=False)
     with pytest.raises(StreamUnknown, match="transactionId"):
-        writer.write(good_rows(1))  # type: ignore[arg-type]  # batches
+        writer.write(good_rows(1))
 
 
 def test_a_bad_row_fails_the_task_and_is_named(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_bad_row_fails_the_task_and_is_named(bus: Bus, monkeypatch: pytest.Mon
     be_a_task(monkeypatch, {})
     writer = DefaultSource(bus.source(queue)).writer(SCHEMA, overwrite=False)
     with pytest.raises(ClientError, match=r"Row 3 .*partition_key='kkk.*it may have 128"):
-        writer.write(rows(10))  # type: ignore[arg-type]  # batches
+        writer.write(rows(10))
     assert count_of(bus, queue) == 0
 
 
@@ -82,7 +82,7 @@ def test_bad_rows_go_to_their_folder_once_if_so_asked(
     given = bus.source(queue, rejectPath=tmp_path / "bad", transactionId="t")
     for _ in range(2):
         writer = DefaultSource(given).writer(SCHEMA, overwrite=False)
-        writer.commit([writer.write(rows(100))])  # type: ignore[arg-type]  # batches
+        writer.commit([writer.write(rows(100))])
 
     assert numbers(receive_all(bus, queue)) == [each for each in range(100) if each % 10 != 3]
     rejected = parquet.read_table(tmp_path / "bad").to_pylist()
