@@ -339,3 +339,54 @@ def test_every_type_of_property_keeps_its_name_and_its_value() -> None:
         assert row["application_properties"] == [
             (name, {"type": shown[name][1], "value": shown[name][2]}) for name in names_together
         ]
+
+
+COMMON_PROPERTIES: dict[object, object] = {
+    "text": "red",
+    Symbol("symbol"): Symbol("blue"),
+    "null": None,
+    "yes": True,
+    "ubyte": Ubyte(200),
+    "ushort": Ushort(60_000),
+    "uint": Uint(0),
+    "ulong": Ulong(1 << 63),
+    "byte": Byte(-3),
+    "short": Short(-300),
+    "int": Int(7),
+    "long": Long(-(1 << 40)),
+    "double": 0.1,
+    "time": Timestamp(NOON),
+    "uuid": uuid.UUID(int=5),
+}
+
+
+@pytest.mark.parametrize("is_varied", [False, True], ids=["alike", "varied"])
+@pytest.mark.parametrize("body", [b"x", b"x" * 300, "text"], ids=["short", "long", "text"])
+def test_common_shapes_are_never_read_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, is_varied: bool, body: bytes | str
+) -> None:
+    section = SectionCode.DATA if isinstance(body, bytes) else SectionCode.AMQP_VALUE
+    messages: list[StoredMessage] = []
+    for number in range(6):
+        user = COMMON_PROPERTIES
+        if is_varied:
+            user = dict(list(COMMON_PROPERTIES.items())[number:])
+        parts = [
+            encode_section(SectionCode.HEADER, [True, Ubyte(4), Uint(5000)]),
+            encode_section(
+                SectionCode.MESSAGE_ANNOTATIONS,
+                {
+                    Symbol("x-opt-partition-key"): "k",
+                    Symbol("x-opt-scheduled-enqueue-time"): Timestamp(NOON),
+                },
+            ),
+            encode_properties(["id", b"user", "to", "subject", None, "c", Symbol("text/plain")]),
+            encode_section(SectionCode.APPLICATION_PROPERTIES, user),
+            encode_section(section, body),
+        ]
+        if is_varied and number % 2:
+            del parts[:2]
+        messages.append(a_message(read_message(b"".join(parts)).content))
+    rows = [expected(each, is_partitioned=False) for each in messages]
+    monkeypatch.setattr("bendybus.columns.decoding.read_content", None)
+    assert batch_of(messages).to_pylist() == rows
