@@ -46,6 +46,7 @@ def test_a_replay_sends_every_message_again_in_the_order_of_its_key(
     queue = bus.queue(is_partitioned=is_partitioned)
     result = run_pipeline(spark, bus, replay, table=captured, entity=queue)
     assert result["sent"] == COUNT
+    assert replay.as_text(result).startswith(f"{COUNT} messages are sent to {queue}, once")
 
     messages = received(bus, queue, COUNT)
     assert sorted(str(each.message_id) for each in messages) == sorted(
@@ -117,6 +118,7 @@ def test_a_dry_run_says_what_would_be_sent_and_sends_nothing(
     options = {"table": captured, "entity": queue, **options}
     result = run_pipeline(spark, bus, replay, **options, dry_run=True)
     assert result["would_send"]["messages"] == count
+    assert replay.as_text(result).startswith(f"messages: {count}\n")
     assert left(bus, queue) == 0
     run_pipeline(spark, bus, replay, **options)
     assert left(bus, queue) == count

@@ -92,6 +92,17 @@ def run(spark: SparkSession, options: Options, progress: Progress) -> Mapping[st
     return {"sent": sent, "entity": options.entity, "transaction": transaction}
 
 
+def as_text(result: Mapping[str, object]) -> str:
+    """Word what was sent, or would be, for people."""
+    transaction = result["transaction"]
+    figures = result.get("would_send")
+    if not isinstance(figures, Mapping):
+        sent, entity = result["sent"], result["entity"]
+        return f"{sent:,} messages are sent to {entity}, once: transaction {transaction}"
+    lines = [f"{name.replace('_', ' ')}: {value}" for name, value in figures.items()]
+    return "\n".join([*lines, f"transaction: {transaction}", "nothing was sent"])
+
+
 def chosen(rows: DataFrame, options: Options) -> DataFrame:
     """Return the rows that the options mean."""
     if "sequence_number" not in rows.columns:
