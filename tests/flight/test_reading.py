@@ -1,9 +1,11 @@
 """Reading through the bulk door: every message once, in order, and nothing else."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import flight
 
 from bendybus.client.bulk_values import Place, Range
 from bendybus.client.errors import ServerBusy
@@ -12,6 +14,7 @@ from bendybus.content.plain_message import PlainMessage
 from bendybus.model.ids import sequence_number
 from tests.flight.bulk_bus import (
     PLACES,
+    BareClient,
     aside,
     bodies_of,
     bulk_bus,
@@ -53,6 +56,18 @@ async def test_only_the_columns_asked_for_come_in_their_order(tmp_path: Path) ->
 
     assert batch.schema == arrow_schema(names)
     assert batch.to_pylist() == [{"body": b"x", "sequence_number": 1, "subject": "new"}]
+
+
+async def test_the_columns_of_a_ticket_can_be_asked_for_beforehand(tmp_path: Path) -> None:
+    names = ["body", "enqueued_time"]
+    async with bulk_bus(tmp_path) as bus:
+        bare = BareClient(bus.endpoint)
+        ticket = json.dumps({"entity": "orders", "columns": names}).encode()
+        descriptor = flight.FlightDescriptor.for_command(ticket)
+        options = flight.FlightCallOptions(headers=bare.headers)
+        told = await aside(bare.client.get_schema, descriptor, options)
+
+    assert told.schema == arrow_schema(names)
 
 
 async def test_a_range_ends_before_its_last_number(tmp_path: Path) -> None:

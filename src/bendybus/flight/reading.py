@@ -16,6 +16,7 @@ from bendybus.columns.arrow_types import arrow_schema
 from bendybus.columns.decoding import needs_contents, record_batch
 from bendybus.flight.calls import Call
 from bendybus.flight.filtering import Sieve, sieve
+from bendybus.flight.hop import LONG_SECONDS_MAX
 from bendybus.flight.service import Service
 from bendybus.flight.ticket import Positions, Reserved, Ticket
 from bendybus.model.actions import Action
@@ -163,7 +164,8 @@ def stream(
     wanted = reading.ticket.columns
     is_partitioned = reading.sub_queue.queue.is_partitioned
     try:
-        while (piece := hop.run(_next(pieces))) is not None:
+        # Long, because filters may leave out all of very many messages.
+        while (piece := hop.run(_next(pieces), LONG_SECONDS_MAX)) is not None:
             made = record_batch(piece.scanned, reading.columns, is_partitioned=is_partitioned)
             batch = reading.sieve.sifted(made, wanted)
             if not batch.num_rows:
