@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bendybus.broker.clock import SystemClock
+from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.open_reader import open_reader
 from bendybus.broker.reserve import ReserveWish, reserve
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic
-from bendybus.model.ids import SubQueue
+from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.testing.local_broker import local_broker
@@ -24,18 +24,25 @@ ENTITIES = (
 )
 SUBSCRIPTION = "news/Subscriptions/all"
 COUNT = 3
+AN_HOUR_MS = 3_600_000
+
+
+class EarlierClock(SystemClock):
+    """An hour ago."""
+
+    def now(self) -> Instant:
+        return Instant(super().now() - AN_HOUR_MS)
 
 
 async def fill(folder: Path) -> None:
     """Let a reader have messages of a queue, of a subscription and of dead letters."""
-    clock = SystemClock()
-    places = [
-        ("orders", SubQueue.MAIN),
-        ("parts", SubQueue.DEAD_LETTER),
-        (SUBSCRIPTION, SubQueue.MAIN),
+    places: list[tuple[str, SubQueue, Clock]] = [
+        ("orders", SubQueue.MAIN, SystemClock()),
+        ("parts", SubQueue.DEAD_LETTER, EarlierClock()),
+        (SUBSCRIPTION, SubQueue.MAIN, SystemClock()),
     ]
-    async with local_broker(folder, ENTITIES, clock, stores=2) as broker:
-        for name, kind in places:
+    async with local_broker(folder, ENTITIES, SystemClock(), stores=2) as broker:
+        for name, kind, clock in places:
             sub_queue = broker.queue(name).sub_queues[kind]
             source = sub_queue.sources[0]
             append = Append(source.number, [Message(b"\x00\x00\x53\x77\x40")] * COUNT, 1 << 40)
@@ -60,10 +67,14 @@ def test_readers_are_listed_and_released(commands: Commands) -> None:
     assert set(listed) == {"orders", "parts/$DeadLetterQueue", SUBSCRIPTION}
     for each in listed.values():
         assert (each["reader"], each["reservedMessages"], each["lag"]) == ("capture", 2, 1)
-        assert each["isActive"]
+        assert each["isActive"] is (each["address"] != "parts/$DeadLetterQueue")
     assert "capture" in commands.text("reader", "list")
     assert "capture" in commands.text("status")
     assert len(commands.json("status")["readers"]) == 3
+
+    told = commands.text("doctor")
+    assert "'capture' keeps 2 messages of 'parts/$DeadLetterQueue'" in told
+    assert "messages of 'orders'" not in told
 
     text = commands.text("reader", "release", "orders", "capture")
     assert text == "2 messages of 'orders' are free again\n"

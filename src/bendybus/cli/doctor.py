@@ -14,6 +14,7 @@ import typer
 from bendybus.atom.properties import Kind
 from bendybus.cli.administered import managing
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.reader import readers_of
 from bendybus.cli.shown_entity import print_json
 from bendybus.cli.status import all_entities, stores_of
 from bendybus.client.administration import Administration, Described
@@ -69,7 +70,7 @@ def doctor(namespace: Administration, output: OutputOption = Output.TABLE) -> No
 def examined(namespace: Administration) -> Iterator[Finding]:
     """Return what was found, one thing after the other; the rest is left out if a door is shut."""
     try:
-        for check in (_http, _amqp, _certificate, _key, _stores, _entities):
+        for check in (_http, _amqp, _certificate, _key, _stores, _entities, _readers):
             yield from check(namespace)
     except ClientError as error:
         yield Finding(Verdict.WRONG, str(error), _remedy_of(error))
@@ -144,6 +145,17 @@ def _stores(namespace: Administration) -> Iterator[Finding]:
             )
     if stores and all(store["state"] == "online" for store in stores):
         yield Finding(Verdict.GOOD, f"all {len(stores)} messaging stores are online")
+
+
+def _readers(namespace: Administration) -> Iterator[Finding]:
+    for each in readers_of(namespace):
+        if each["reservedMessages"] and not each["isActive"]:
+            yield Finding(
+                Verdict.WARNING,
+                f"the reader '{each['reader']}' keeps {each['reservedMessages']:,} messages of"
+                f" '{each['address']}' and is not in use",
+                "start its program again, or `bendybus reader release` them",
+            )
 
 
 def _entities(namespace: Administration) -> Iterator[Finding]:
