@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from bendybus.client import Client
@@ -125,7 +124,7 @@ def test_failures_after_staging_and_after_publishing_double_nothing(
     options = bus.source(queue, transactionId="t", authority=tmp_path / "mark")
     job = rows(spark, 300).repartition(3).write.format("failingbus").options(**options)
 
-    with pytest.raises(PySparkException, match="failed after all was published"):
+    with pytest.raises(Exception, match="failed after all was published"):
         job.mode("append").save()
     job.mode("append").save()
 
@@ -158,7 +157,7 @@ def test_a_bad_row_fails_the_whole_write_and_is_named(spark: SparkSession, bus: 
     frame = spark.sql(
         "SELECT * FROM VALUES ('good', 'a'), ('bad', repeat('k', 200)) AS (body, partition_key)"
     )
-    with pytest.raises(PySparkException, match=r"partition_key.*kkkk"):
+    with pytest.raises(Exception, match=r"partition_key.*kkkk"):
         write(frame, bus, queue)
     assert count_of(bus, queue) == 0
 
