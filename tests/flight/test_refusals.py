@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ from bendybus.broker.access_keys import new_key
 from bendybus.client import errors
 from bendybus.client.bulk_values import Place, Range
 from bendybus.flight.actions import ACTIONS
+from bendybus.flight.desk import found_for
 from bendybus.flight.refusals import KINDS
 from bendybus.flight.ticket import read_ticket
-from bendybus.model.access import AccessRule, Right
+from bendybus.model.access import AccessRule, Claims, Right
+from bendybus.model.actions import Action
+from bendybus.model.addresses import Address
 from bendybus.model.entity import Queue, QueueProperties
-from bendybus.model.errors import ArgumentInvalid, every_refusal
+from bendybus.model.errors import ArgumentInvalid, EntityNotFound, every_refusal
 from bendybus.testing.local_broker import ROOT_RULE
 from tests.flight.bulk_bus import ENTITIES, BareClient, BulkBus, aside, bulk_bus, plain
 
@@ -214,6 +218,16 @@ async def test_a_key_of_one_entity_opens_no_other_and_learns_no_names(bus: BulkB
         await aside(bus.client(OWN).describe, Place("orders"))
     with pytest.raises(errors.Unauthorized):
         await aside(bus.client(OWN).describe, Place("order"))
+
+
+async def test_who_has_a_role_on_one_entity_learns_no_names_of_others(bus: BulkBus) -> None:
+    rights = {"order": frozenset({Right.LISTEN})}
+    one = Claims("somebody", frozenset(), "", datetime.max.replace(tzinfo=UTC), rights)
+    everything = Claims("somebody", frozenset(Right), "", datetime.max.replace(tzinfo=UTC))
+    for claims, is_told in ((one, False), (everything, True)):
+        with pytest.raises(EntityNotFound) as refused:
+            found_for(claims, bus.broker.catalog, Address("order"), Action.READ_MESSAGES)
+        assert ("orders?" in str(refused.value)) is is_told
 
 
 async def test_a_refusal_can_be_found_in_the_log(

@@ -42,9 +42,9 @@ class Desk:
                 claims = await self._claims(authorization, call, address, action)
             except Unauthorized:
                 continue
-            return _found(catalog, address, claims, action)
+            return found_for(claims, catalog, address, action)
         claims = await self._claims(authorization, call, address, last)
-        return _found(catalog, address, claims, last)
+        return found_for(claims, catalog, address, last)
 
     async def readable(self, call: Call, address: Address, action: Action) -> ServedSubQueue:
         """Return what messages can be read from. Raises as above, and `InvalidOperation`."""
@@ -82,13 +82,15 @@ class Desk:
         return claims
 
 
-def _found(catalog: Catalog, address: Address, claims: Claims, action: Action) -> ServedQueue:
+def found_for(claims: Claims, catalog: Catalog, address: Address, action: Action) -> ServedQueue:
+    """Return an entity, or say which was probably meant. Raises `EntityNotFound`."""
     try:
         if address.subscription is None:
             return catalog.queue(address.path)
         return catalog.subscription(address.path, address.subscription)
     except EntityNotFound as error:
-        # The names of others are for those who may do this with all of them.
+        # The names of others are for those who may do this with all of them; roles can be given
+        # on one that is gone.
         if not claims.allows(RIGHTS_NEEDED[action]):
             raise
         raise EntityNotFound(f"{error.message} {_suggestion(catalog, address)}") from None
