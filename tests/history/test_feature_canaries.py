@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any, Final
 
 import pytest
 
-from bendybus.broker import hand_over, mover, sweep
-from bendybus.broker.catalog import Catalog
+from bendybus.broker import hand_over, mover, rules, sweep
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.publish import Publication
 from bendybus.broker.served_queue import ServedQueue
@@ -68,11 +68,10 @@ def let_what_is_reserved_expire(patch: Patch) -> None:
 
 
 def keep_rules_in_memory(patch: Patch) -> None:
-    async def set_rules(self: Catalog, subscription: Any, rules: Any) -> None:
-        del self
-        subscription.set_rules(rules)
+    async def set_rules(_catalog: Any, subscription: Any, wanted: Any, _now: Any) -> None:
+        subscription.change(replace(subscription.subscription, rules=wanted))
 
-    patch.setattr(Catalog, "set_rules", set_rules)
+    patch.setattr(rules, "_set_rules", set_rules)
 
 
 def choose_another_fragment_each_time(patch: Patch) -> None:
