@@ -99,17 +99,14 @@ def lab(stage: Stage, name: str, others: tuple[str, ...] = ()) -> Iterator[Lab]:
 
 def made_rows(spark: SparkSession, count: int) -> DataFrame:
     """Return messages to be sent: 200 bytes that do not repeat, an id, a key, a subject."""
-    text = f.concat_ws("", *(f.sha2(f.concat("id", f.lit(part)), 256) for part in "abcd"))
-    return (
-        spark.range(0, count, numPartitions=4)
-        .withColumn("id", f.col("id").cast("string"))
-        .select(
-            f.concat(f.lit("message-"), "id").alias("message_id"),
-            f.concat(f.lit("key-"), f.col("id") % KEYS).alias("partition_key"),
-            f.concat(f.lit("subject-"), f.col("id") % 10).alias("subject"),
-            f.lit("application/octet-stream").alias("content_type"),
-            f.substring(text, 1, SMALL_BODY_BYTES).cast("binary").alias("body"),
-        )
+    number = f.col("id")
+    body = f.concat(*(f.sha2(f.concat(number.cast("string"), f.lit(part)), 256) for part in "abcd"))
+    return spark.range(0, count, numPartitions=4).select(
+        f.concat(f.lit("message-"), number).alias("message_id"),
+        f.concat(f.lit("key-"), number % KEYS).alias("partition_key"),
+        f.concat(f.lit("subject-"), number % 10).alias("subject"),
+        f.lit("application/octet-stream").alias("content_type"),
+        f.substring(body, 1, SMALL_BODY_BYTES).cast("binary").alias("body"),
     )
 
 

@@ -10,6 +10,8 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _RAISED: Final = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*): (?P<text>\S.*)$")
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
 _QUERY: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ")
+# How an error begins that Spark has no name for in Python, such as that of a job that was given up.
+_IN_JAVA: Final = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
 # What Spark says of a Python process that ended, or was killed.
 _CRASHED: Final = "exited unexpectedly"
 
@@ -28,7 +30,7 @@ def reason_of(error: BaseException) -> str:
     said = _raised_in_python(text)
     if said is not None:
         return said["text"]
-    lines = _QUERY.sub("", text).splitlines()
+    lines = _IN_JAVA.sub("", _QUERY.sub("", text)).splitlines()
     return lines[0].strip() if lines else type(error).__name__
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from bendybus.pipelines.failure import PipelineFailed, may_pass, reason_of
@@ -39,7 +40,7 @@ def patiently(work: Callable[[], Done], progress: Told) -> Done:
     while True:
         try:
             return work()
-        except (PipelineFailed, PySparkException) as error:
+        except (PipelineFailed, PySparkException, Py4JJavaError) as error:
             if progress.reading.rows != rows:
                 rows, since, pause = progress.reading.rows, time.monotonic(), PAUSE_SECONDS_MIN
             if not may_pass(error) or time.monotonic() - since > OUTAGE_SECONDS_MAX:

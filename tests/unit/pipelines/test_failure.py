@@ -35,6 +35,11 @@ IN_SPARK = """\
 [PATH_NOT_FOUND] Path does not exist: file:/nowhere. SQLSTATE: 42K03;
 'Relation"""
 
+IN_JAVA = """\
+An error occurred while calling o57.save.
+: org.apache.spark.SparkException: no room
+\tat org.apache.spark.Here(Here.scala:1)"""
+
 
 @pytest.mark.parametrize(
     ("text", "reason"),
@@ -46,9 +51,13 @@ IN_SPARK = """\
             "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: no room",
             "no room",
         ),
+        (
+            IN_JAVA,
+            "no room",
+        ),
         ("", "RuntimeError"),
     ],
-    ids=["a source", "a task", "Spark itself", "a stream", "nothing"],
+    ids=["a source", "a task", "Spark itself", "a stream", "Java", "nothing"],
 )
 def test_the_reason_is_what_was_said_last_by_whoever_refused(text: str, reason: str) -> None:
     assert reason_of(RuntimeError(text)) == reason
