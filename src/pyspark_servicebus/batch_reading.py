@@ -1,7 +1,9 @@
 """A batch read: what an entity holds when it is planned, read without changing anything."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -12,9 +14,11 @@ from pyspark_servicebus.described_fragments import check_known, check_online, ed
 from pyspark_servicebus.message_columns import check_read, shaped
 from pyspark_servicebus.option_names import OptionInvalid
 from pyspark_servicebus.options import Edge, Reading
-from pyspark_servicebus.planning import pack, stretches
+from pyspark_servicebus.planning import fragments_named, pack, stretches
 from pyspark_servicebus.pushing import Comparison, comparison_of
 from pyspark_servicebus.slice import Slice
+
+_log: Final = logging.getLogger(__name__)
 
 
 class BatchReader(DataSourceReader):
@@ -36,7 +40,11 @@ class BatchReader(DataSourceReader):
         with connected(reading.bus) as client:
             described = client.describe(place_of(reading.address))
         check_known(described, reading.start, reading.end)
-        check_online(described, reading.address.resource, skips_offline=reading.skips_offline)
+        resource = reading.address.resource
+        skipped = check_online(described, resource, skips_offline=reading.skips_offline)
+        if skipped:
+            # A batch has no progress report that could tell.
+            _log.warning("%s of '%s' skipped: offline", fragments_named(skipped), resource)
         fragments = extents(described)
         start = edges(fragments, reading.start, otherwise=Edge.EARLIEST)
         end = edges(fragments, reading.end, otherwise=Edge.LATEST)

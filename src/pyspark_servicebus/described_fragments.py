@@ -1,15 +1,11 @@
 """What an entity holds now, fragment by fragment, and where reading begins and ends."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from bendybus.client.bulk_values import Description
 from pyspark_servicebus.options import Edge
 from pyspark_servicebus.planning import fragments_named
-
-_log: Final = logging.getLogger(__name__)
 
 
 class FragmentsOffline(RuntimeError):
@@ -53,7 +49,6 @@ def check_online(described: Description, resource: str, *, skips_offline: bool) 
             f"{text} cannot be read: offline. Bring the store back, or read the rest with option"
             " skipOffline=true"
         )
-    _log.warning("skipped %d of %d fragments: %s", len(gone), len(described.fragments), text)
     return numbers
 
 

@@ -27,7 +27,7 @@ def store_offline(bus: Bus) -> Iterator[None]:
         bus.administration.ask_json("POST", f"/$stores/{STORE}/online")
 
 
-def test_a_batch_read_fails_by_name_or_skips(bus: Bus) -> None:
+def test_a_batch_read_fails_by_name_or_skips(bus: Bus, caplog: pytest.LogCaptureFixture) -> None:
     queue = bus.queue(is_partitioned=True)
     send(bus, queue, numbered(MESSAGES))
     given = bus.source(queue, timeoutSeconds=1)
@@ -35,6 +35,7 @@ def test_a_batch_read_fails_by_name_or_skips(bus: Bus) -> None:
         with pytest.raises(FragmentsOffline, match=rf"fragment \d+ of '{queue}' \(store {STORE}\)"):
             read(given)
         rows = read({**given, "skipOffline": "true"}, "fragment")
+    assert f"of '{queue}' skipped: offline" in caplog.text
     assert len({row["fragment"] for row in rows}) == 15
     assert 0 < len(rows) < MESSAGES
     assert len(read(given, "body")) == MESSAGES
