@@ -10,8 +10,14 @@ from bendybus.broker.publish_staged import carry_out
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.stage import Home
 from bendybus.model.errors import BusError
-from bendybus.model.ids import Instant, QueueNumber
-from bendybus.model.staging import DropStage, ExpireStages, ForgetStage, ForgetWriters, Unfinished
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber
+from bendybus.model.staging import (
+    DropStage,
+    ExpireStages,
+    ForgetStage,
+    ForgetWriters,
+    Unfinished,
+)
 from bendybus.store.port import Store
 
 # How long what could not be finished waits for the next try.
@@ -37,6 +43,8 @@ class Finisher:
         # As of the last look: how often each store was opened, and when that was.
         self._openings: dict[Store, int] = {}
         self._looked_at: dict[Store, Instant] = {}
+        # Why batches wait, as it was last said.
+        self._told: dict[tuple[EntityNumber, str], str] = {}
 
     async def run(self) -> None:
         """Finish and forget until cancelled."""
@@ -87,15 +95,23 @@ class Finisher:
             try:
                 await carry_out(queue, home, each.decision, self._clock)
             except BusError as error:
-                _log.warning(
-                    "batch %d of the writer '%s' waits to be published in '%s': %s",
-                    each.decision.batch,
-                    each.writer.name,
-                    queue.name,
-                    error,
-                )
+                self._tell(queue, each, error)
                 return False
+        self._told.pop((queue.number, each.writer.name), None)
         return True
+
+    def _tell(self, queue: ServedQueue, each: Unfinished, error: BusError) -> None:
+        """Say why a batch waits, and not again while that is the reason."""
+        key = queue.number, each.writer.name
+        if self._told.get(key) != error.message:
+            self._told[key] = error.message
+            _log.warning(
+                "batch %d of the writer '%s' waits to be published in '%s': %s",
+                each.decision.batch,
+                each.writer.name,
+                queue.name,
+                error,
+            )
 
     async def _forget_old(self, store: Store) -> None:
         now = self._clock.now()

@@ -210,7 +210,7 @@ async def online(queue: ServedQueue) -> list[Message]:
 
 
 async def test_a_store_that_is_away_is_named_and_the_rest_comes_when_it_is_back(
-    broker: LocalBroker, clock: ManualClock
+    broker: LocalBroker, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = broker.queue("parts")
     receipt = await bring(broker, queue, rows(100, keys=50), writer="w")
@@ -225,7 +225,9 @@ async def test_a_store_that_is_away_is_named_and_the_rest_comes_when_it_is_back(
         await bring(broker, queue, rows(100, keys=50), writer="v")
 
     finisher = Finisher(broker.namespaces, clock)
-    await finisher.look()
+    for _ in range(3):
+        await finisher.look()
+    assert caplog.text.count("batch 0 of the writer 'w' waits to be published in 'parts'") == 1
     assert len(await online(queue)) < 100
     await source.store.bring_online()
     await finisher.look()
