@@ -16,9 +16,12 @@ from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Marks, Message, StoredMessage
 from bendybus.model.operations import Append, Move, OpenReader, Reserve, Rewrite
 from bendybus.store.port import Acquire
-from bendybus.store.sqlite import applying, catalog, readers, reading
+from bendybus.store.scan import Scan
+from bendybus.store.sqlite import applying, catalog, readers, reading, scanning
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, Pacing, open_database
+from bendybus.store.sqlite.scanner import Suspicious
 from bendybus.testing.store_contract.reserving import NAME, TOKEN
+from bendybus.testing.store_contract.scanning import rows
 from bendybus.testing.store_contract.subject import DEAD, LOCK_MS, MAIN, NOON, ORDERS, ROOMY
 
 COUNT = 60
@@ -64,9 +67,36 @@ def _message(number: int) -> Message:
     return Message(content, session_id=f"session {number}", partition_key="née")
 
 
+def _scanned(database: Database) -> Iterator[StoredMessage]:
+    """Read as columns, as far as that finds nothing wrong."""
+    for queue in (MAIN, DEAD):
+        wish = Scan(queue, 0, (1 << 63) - 1, COUNT, ROOMY)
+        try:
+            piece = scanning.scan(database.connection, wish)
+        except Suspicious:
+            continue
+        for number, enqueued_at, count, state, expires_at, session_id, key, marks, content in rows(
+            piece
+        ):
+            yield StoredMessage(
+                number,
+                enqueued_at,
+                count,
+                content,
+                expires_at,
+                session_id,
+                key,
+                marks,
+                state,
+                None,
+                None,
+            )
+
+
 def _read(database: Database) -> Iterator[StoredMessage]:
-    """Read by browsing, by acquiring and as a reader, so that all are tried."""
+    """Read by scanning, browsing, acquiring and as a reader, so that all are tried."""
     everything = COUNT, ROOMY
+    yield from _scanned(database)
     browsed = [*reading.browse(database, MAIN, 0, everything)]
     acquired = reading.acquire(database, Acquire(MAIN, COUNT, ROOMY, UNTIL, 2), NOON)
     assert {message.content for message in acquired} <= {message.content for message in browsed}

@@ -19,7 +19,6 @@ from bendybus.model.message import Marks
 from bendybus.model.scanned import NO_INSTANT, Scanned, Slices
 from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.checksums import are_intact, seeds_of
-from bendybus.store.marks import MarksDamaged
 from bendybus.store.scan import Scan
 from bendybus.store.sqlite.database import COUNTER_BITS_HERE, rows_of_queue
 from bendybus.store.sqlite.digits import Uneven, long_numbers, short_numbers
@@ -34,6 +33,9 @@ Numbers = NDArray[np.int64]
 IDS_TOGETHER_MAX: Final = 1 << 20
 EMPTY_STRETCHES_MAX: Final = 32
 _STATE_SHIFT, _STATE_MASK, _SIZE_SHIFT = 20, 0xF, 24
+# What is not as it was written makes readers raise: numbers that do not fit, damaged marks, texts
+# that are not UTF-8 or JSON, values of another type.
+_UNREADABLE: Final = (ValueError, TypeError, OverflowError)
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ class _Reading:
                     width, is_widened = self._width_of(at), True
                     continue
                 return self._columns(rows, end)
-            except (Uneven, MarksDamaged, UnicodeDecodeError) as error:
+            except _UNREADABLE as error:
                 raise Suspicious from error
         return self._columns(_no_rows(), at)
 
@@ -115,7 +117,7 @@ class _Reading:
             assert found is not None, "an aggregate always has one row"
             ids = long_numbers(found[8], found[0]) + self._start
             return self._columns(self._made_rows(found, ids), self._end)
-        except (Uneven, MarksDamaged, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             raise Suspicious from error
 
     def _rows(self, first: int, end: int) -> _Rows:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ from bendybus.testing.store_contract.subject import (
 
 EVERYTHING = Scan(MAIN, 0, (1 << 63) - 1, 1000, ROOMY)
 MANY = [b"%05d" % number for number in range(700)]
-Shown = tuple[object, ...]
+Shown = tuple[Any, ...]
 
 
 def shown(message: StoredMessage) -> Shown:
