@@ -108,7 +108,8 @@ class Progress:
             raise PipelineFailed(reason_of(error)) from error
         finally:
             query.stop()
-            listener.is_over.wait(_TOLD_SECONDS_MAX)
+            if self._interruption is None or not self._interruption.is_asked:
+                listener.is_over.wait(_TOLD_SECONDS_MAX)
             self._spark.streams.removeListener(listener)
         self._check()
 
