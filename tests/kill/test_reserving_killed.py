@@ -25,13 +25,15 @@ from bendybus.testing.history_checker import (
 from tests.kill.load_client import BODY_REPEATS, Write
 from tests.kill.logbook import Logbook
 from tests.kill.stored_files import everything_in
-from tests.kill.test_kill import CONFIG, ENTRIES_PER_LIFE_MAX, QUEUES, Load, drained
+from tests.kill.test_kill import CONFIG, QUEUES, Load, drained
 
 READER: Final = "capture"
 COLUMNS: Final = ("sequence_number", "message_id", "delivery_count", "body")
 RESERVED_MAX: Final = 500
 PAUSE_SECONDS: Final = 0.02
-SECONDS_MAX: Final = 60
+SECONDS_MAX: Final = 120
+# How many entries of the log pass, at most, between a start and the next kill.
+ENTRIES_PER_LIFE_MAX: Final = 2000
 SENT_FIRST: Final = 2000
 
 
