@@ -75,6 +75,10 @@ class RowWriter:
         rows = chain([first], batches)
         label = StageLabel(writer, batch, task.partitionId(), task.taskAttemptId())
         with KeptRows(is_wanted=self._rejects is not None) as kept, self._connected() as client:
+            if task.attemptNumber() > 0:
+                # Rows can be sent only once in a task, and Spark tries again without a pause: wait
+                # here for a broker that restarts.
+                client.describe(self._place)
             answer = client.stage(
                 self._place,
                 first.select(self._columns).schema,

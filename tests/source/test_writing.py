@@ -1,6 +1,7 @@
 """Rows that are staged by tasks and published by a driver, without Spark."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,10 +22,13 @@ pytestmark = [pytest.mark.spec("R9.3")]
 SCHEMA = StructType([StructField("body", StringType()), StructField("partition_key", StringType())])
 
 
-def be_a_task(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]) -> None:
+def be_a_task(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], attempt: int = 0
+) -> None:
     """Let this process look like a worker with a task of Spark's."""
     task = TaskContext._getOrCreate()
     task._partitionId, task._taskAttemptId, task._localProperties = 0, 7, properties
+    task._attemptNumber = attempt
     monkeypatch.setattr(TaskContext, "_taskContext", task)
 
 
@@ -63,6 +67,20 @@ def test_a_stream_is_not_written_by_a_spark_that_does_not_tell_its_batches(
     writer = DefaultSource(bus.source(bus.queue())).streamWriter(SCHEMA, overwrite=False)
     with pytest.raises(StreamUnknown, match="transactionId"):
         writer.write(good_rows(1))
+
+
+def test_a_task_that_is_tried_again_waits_for_a_broker_that_restarts(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = bus.queue(is_partitioned=True)
+    be_a_task(monkeypatch, {}, attempt=1)
+    writer = DefaultSource(bus.source(queue, timeoutSeconds=40)).writer(SCHEMA, overwrite=False)
+    bus.broker.kill()
+    with ThreadPoolExecutor(1) as threads:
+        staging = threads.submit(writer.write, good_rows(50))
+        bus.broker.start()
+        writer.commit([staging.result()])
+    assert numbers(receive_all(bus, queue)) == list(range(50))
 
 
 def test_a_bad_row_fails_the_task_and_is_named(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:

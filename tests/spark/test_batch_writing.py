@@ -155,7 +155,7 @@ def test_rows_of_a_key_keep_their_order(spark: SparkSession, bus: Bus) -> None:
 def test_a_bad_row_fails_the_whole_write_and_is_named(spark: SparkSession, bus: Bus) -> None:
     queue = bus.queue()
     frame = spark.sql(
-        "SELECT * FROM VALUES ('good', 'a'), ('bad', repeat('k', 200)) AS (body, partition_key)"
+        "SELECT * FROM VALUES ('good', 'a'), ('bad', repeat('k', 200)) AS t(body, partition_key)"
     )
     with pytest.raises(Exception, match=r"partition_key.*kkkk"):
         write(frame, bus, queue)
