@@ -1,7 +1,7 @@
 """`pipeline run capture`: every message in the table once, and gone from the broker."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from bendybus.pipelines import capture
 from bendybus.pipelines.failure import PipelineFailed
 from bendybus.pipelines.reading import Reading
 from bendybus.pipelines.streams import Mode
+from bendybus.pipelines.tables import TableFormat
 from tests.spark.conftest import Bus
 from tests.spark.piping import (
     POLL_SECONDS,
@@ -188,7 +189,7 @@ def test_a_table_and_its_checkpoint_can_move_to_another_folder(
         ({"trigger": "5", "until_empty": True}, "--until-empty"),
         ({"batch_messages": 0}, "--batch-messages"),
         ({"keep_history": True, "subscription": "work"}, "--keep-history"),
-        ({"format": "iceberg"}, "--checkpoint"),
+        ({"format": TableFormat.ICEBERG}, "--checkpoint"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, Any], text: str) -> None:
@@ -212,10 +213,17 @@ def test_each_message_goes_to_the_capture_or_to_another_receiver(
                 taken.extend(int(bytes(each.body)) for each in messages)  # type: ignore[call-overload]  # it is bytes
 
     with ThreadPoolExecutor(1) as beside:
-        competing = beside.submit(compete)
+        competing: list[Future[None]] = []
+
+        def begin_competing(reading: Reading) -> None:
+            # Once the capture has some, so that both get something.
+            if reading.rows and not competing:
+                competing.append(beside.submit(compete))
+
         options: dict[str, Any] = {"entity": queue, "table": str(tmp_path), "until_empty": True}
-        run_pipeline(spark, bus, capture, **options, batch_messages=200)
-        competing.result()
+        run_pipeline(spark, bus, capture, begin_competing, **options, batch_messages=100)
+        [other] = competing
+        other.result()
 
     captured = numbers(spark.read.parquet(str(tmp_path)).collect())
     assert captured

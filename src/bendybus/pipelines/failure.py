@@ -50,7 +50,7 @@ def _raised_in_python(text: str) -> re.Match[str] | None:
         return None
     last: re.Match[str] | None = None
     for line in text.rpartition(_TRACEBACK)[2].splitlines():
-        if line.startswith(("\tat ", "Caused by: ")):
+        if line.startswith(("\tat ", "Caused by: ", "=== ")):
             break
         found = _RAISED.match(line)
         if found is not None and not found["kind"].startswith(("org.", "java.", "scala.")):

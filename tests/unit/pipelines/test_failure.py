@@ -18,7 +18,10 @@ Traceback (most recent call last):
   File "/somewhere/reader.py", line 7, in latestOffset
     raise Refused(text)
 bendybus.client.errors.Unauthorized: the key is wrong: ask for another
- SQLSTATE: 38000 SQLSTATE: XXKST"""
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 5f1c, runId = 9d6e]
+Current State: ACTIVE"""
 
 IN_A_TASK = """\
 Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times

@@ -1,0 +1,88 @@
+"""A pipeline in a process of its own, to be killed with all that belongs to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests.spark.conftest import MASTER, Bus
+
+END_SECONDS_MAX: Final = 240.0
+POLL_SECONDS: Final = 0.05
+
+
+class Driver:
+    """`bendybus pipeline run …`, with the Java process and the workers that it starts."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", errors: Path) -> None:
+        self._process = process
+        self._errors = errors
+
+    def kill(self) -> None:
+        """End Python and Java without a warning; the workers see it and end."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+    def kill_worker(self) -> bool:
+        """Kill one of the processes in which tasks run; False if there is none now."""
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            pid = int(path.parent.name)
+            try:
+                if (
+                    os.getsid(pid) != self._process.pid
+                    or b"pyspark.daemon" not in path.read_bytes()
+                ):
+                    continue
+                # Of the daemon and its children, a child.
+                if os.getpgid(pid) != pid:
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+            except (ProcessLookupError, FileNotFoundError):
+                continue
+        return False
+
+    def result(self) -> dict[str, Any]:
+        """Wait for its end, and return what it says came of it."""
+        printed, _ = self._process.communicate(timeout=END_SECONDS_MAX)
+        assert self._process.returncode == 0, self._errors.read_text()
+        *_, last = printed.splitlines()
+        result: dict[str, Any] = json.loads(last)["result"]
+        return result
+
+    def wait_for(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so; it must not end before."""
+        deadline = time.monotonic() + END_SECONDS_MAX
+        while not is_so():
+            assert self._process.poll() is None, self._errors.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def driver(bus: Bus, *arguments: str) -> Iterator[Driver]:
+    """Run a pipeline while the block runs; what is left of it then is killed."""
+    with tempfile.NamedTemporaryFile(suffix=".errors") as errors:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "bendybus", "pipeline", "run", *arguments),
+                *("--connection-string", bus.connection_string),
+                *("--flight-endpoint", bus.flight_endpoint),
+                *("--master", MASTER, "--output", "json"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+        running = Driver(process, Path(errors.name))
+        try:
+            yield running
+        finally:
+            running.kill()
