@@ -7,7 +7,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,9 +58,8 @@ def spark_session(
     signal.signal(signal.SIGINT, interrupted)
     try:
         check_version(spark.version)
-        if cores is None:
-            _ship(spark)
-        yield spark
+        with nullcontext() if cores is not None else _shipped(spark):
+            yield spark
     finally:
         spark.stop()
 
@@ -119,8 +118,12 @@ def _cluster_settings() -> dict[str, str]:
     return {"spark.submit.deployMode": "client"}
 
 
-def _ship(spark: SparkSession) -> None:
-    """Give the cluster's workers our code, so that they need only pyspark and pyarrow."""
+@contextmanager
+def _shipped(spark: SparkSession) -> Iterator[None]:
+    """Give the cluster's workers our code, so that they need only pyspark and pyarrow.
+
+    They fetch it when they have their first task, or are new: it stays as long as the session.
+    """
     with tempfile.TemporaryDirectory(prefix="bendybus-") as folder:
         archive = Path(folder) / "bendybus-pipelines.zip"
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
@@ -130,3 +133,4 @@ def _ship(spark: SparkSession) -> None:
                     for path in sorted(Path(place).rglob("*.py")):
                         written.write(path, path.relative_to(Path(place).parent))
         spark.sparkContext.addPyFile(str(archive))
+        yield
