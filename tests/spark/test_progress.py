@@ -110,5 +110,6 @@ def test_the_tasks_of_work_in_hand_are_counted(spark: SparkSession, tmp_path: Pa
             seen.touch()
 
     with Progress(spark, show).watched():
-        assert spark.range(0, 4, numPartitions=4).select(waiting("id")).count() == 4
+        # A mere count would not ask for the values at all.
+        assert len(spark.range(0, 4, numPartitions=4).select(waiting("id")).collect()) == 4
     assert seen.exists()
