@@ -81,6 +81,11 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(params=[False, True], ids=["conventional", "partitioned"])
+# What Spark sees differs in the number of fragments alone. Both kinds are tried without Spark in
+# tests/source and tests/flight, and here by the long proofs.
+@pytest.fixture(
+    params=[pytest.param(False, marks=pytest.mark.prove), True],
+    ids=["conventional", "partitioned"],
+)
 def is_partitioned(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)

@@ -74,7 +74,7 @@ def test_tasks_that_fail_after_reading_read_the_same_again(capture: Capture) -> 
     assert count_of(capture.bus, queue) == 0
 
 
-@pytest.mark.parametrize("is_moved", [False, True])
+@pytest.mark.parametrize("is_moved", [pytest.param(False, marks=pytest.mark.prove), True])
 def test_a_batch_that_failed_is_read_again_from_the_checkpoint(
     capture: Capture, is_moved: bool, tmp_path: Path
 ) -> None:

@@ -77,8 +77,8 @@ def test_an_interrupted_program_ends_its_stream_and_says_so(tmp_path: Path) -> N
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 130, errors
-    [line] = errors.splitlines()
-    assert line.startswith("bendybus: counting was stopped after ")
+    # Before it, workers of Spark that were cut off may have had something to say.
+    assert errors.splitlines()[-1].startswith("bendybus: counting was stopped after "), errors
 
 
 @pytest.mark.prove

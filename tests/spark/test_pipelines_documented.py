@@ -65,6 +65,7 @@ def ran(command: str, spark: SparkSession, bus: Bus, folder: Path) -> Mapping[st
     return loaded.run(spark, replace(options, **here), Progress(spark, lambda _: None))
 
 
+@pytest.mark.prove
 @pytest.mark.spec("R9.2")
 def test_the_examples_on_the_page_run_one_after_the_other(
     spark: SparkSession, bus: Bus, tmp_path: Path

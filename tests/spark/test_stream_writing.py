@@ -34,6 +34,7 @@ def test_a_stream_of_rows_becomes_messages(
     assert numbers(receive_all(bus, queue)) == list(range(600))
 
 
+@pytest.mark.prove
 def test_failures_of_tasks_and_of_commits_double_nothing(
     spark: SparkSession, bus: Bus, tmp_path: Path
 ) -> None:
