@@ -1,5 +1,6 @@
 """The text of a property and its AMQP value are two forms of one thing."""
 
+import math
 import uuid
 from datetime import UTC, datetime
 
@@ -28,13 +29,14 @@ from bendybus.amqp.values import (
 from bendybus.columns.property_bytes import PropertyInvalid, encode_property
 from bendybus.columns.property_texts import typed_text
 
+# Of the many NaN, the text "nan" says one.
 values = st.one_of(
     st.none(),
     st.booleans(),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=300),
     st.binary(max_size=300),
-    st.floats(),
-    st.floats(width=32).map(Float),
+    st.floats(allow_nan=False) | st.just(math.nan),
+    (st.floats(width=32, allow_nan=False) | st.just(math.nan)).map(Float),
     st.uuids(),
     st.text(st.characters(max_codepoint=127), max_size=5).map(Symbol),
     st.characters(exclude_categories=["Cs"]).map(Char),
