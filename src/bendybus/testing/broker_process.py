@@ -98,19 +98,34 @@ class BrokerProcess:
             *("--flight-port", str(self.flight_port) if self._has_flight else "none"),
             *("--ready-file", str(ready), *self._tls_options(), *self._options),
         ]
-        with (self.folder / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command
         deadline = time.monotonic() + START_SECONDS_MAX
+        process = self._launch(command)
         while not ready.exists():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            has_ended = process.poll() is not None
+            if time.monotonic() > deadline or (has_ended and not self._has_lost_its_port()):
                 self.kill()
                 raise AssertionError(f"the broker did not start:\n{self.log}")
+            if has_ended:
+                process = self._launch(command)
             time.sleep(_POLL_SECONDS)
         ports = json.loads(ready.read_text())
         self.amqp_port, self.http_port = ports["amqp_port"], ports["http_port"]
         self.amqps_port, self.https_port = ports["amqps_port"] or 0, ports["https_port"] or 0
         self.flight_port = ports["flight_port"] or 0
         self.flight_tls_port = ports["flight_tls_port"] or 0
+
+    def _launch(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command
+        return self._process
+
+    def _has_lost_its_port(self) -> bool:
+        """Whether another process took a port while this one was down, which the kernel may do.
+
+        A client's connection out of it is soon over.
+        """
+        lines = self.log.splitlines()
+        return bool(lines) and "is used by another process" in lines[-1]
 
     def _tls_options(self) -> Iterator[str]:
         if self._tls is not None:
