@@ -10,7 +10,6 @@
 The words and the JSON are those of the service's own management of them (Azure Resource Manager).
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -28,6 +27,7 @@ from bendybus.broker.access_rules import (
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.http.authorization import Authorization
+from bendybus.http.json_body import read_object
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.access_rules import KeyKind, rule_named
 from bendybus.model.actions import Action
@@ -61,7 +61,7 @@ def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Cl
 
     async def put(request: Request) -> Response:
         entity = await entity_of(request)
-        wish = _read_rule(request.path_params["name"], await _read_object(request))
+        wish = _read_rule(request.path_params["name"], await read_object(request))
         rule = await put_access_rule(catalog, entity, wish, now=clock.now())
         return JSONResponse(_json(rule))
 
@@ -77,7 +77,7 @@ def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Cl
 
     async def regenerate_keys(request: Request) -> Response:
         entity = await entity_of(request)
-        fields = await _read_object(request)
+        fields = await read_object(request)
         rule = await renew_key(
             catalog,
             entity,
@@ -164,16 +164,6 @@ def _described(path: str, summary: str, answer: Json | None, body: Json | None =
     if body is not None:
         operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
     return operation
-
-
-async def _read_object(request: Request) -> dict[str, Any]:
-    try:
-        fields = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise ArgumentInvalid("The body of the request is not JSON.") from None
-    if not isinstance(fields, dict):
-        raise ArgumentInvalid("The body of the request is not a JSON object.")
-    return fields
 
 
 def _read_rule(name: str, fields: dict[str, Any]) -> AccessRule:

@@ -4,7 +4,6 @@ GET   /$readers          every reader of the namespace
 POST  /$readers/release  {"address": "orders/$DeadLetterQueue", "reader": "capture"}
 """
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +17,7 @@ from bendybus.broker.give_back import give_back
 from bendybus.broker.readers import Reader, readers_of_namespace
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.http.authorization import Authorization
+from bendybus.http.json_body import read_object
 from bendybus.model.actions import Action
 from bendybus.model.addresses import Address, parse_address
 from bendybus.model.errors import ArgumentInvalid
@@ -103,12 +103,7 @@ def _described(summary: str, answer: Json, refusals: tuple[int, ...]) -> Json:
 
 
 async def _read_release(request: Request) -> tuple[Address, str, bool]:
-    try:
-        fields = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise ArgumentInvalid("The body of the request is not JSON.") from None
-    if not isinstance(fields, dict):
-        raise ArgumentInvalid("The body of the request is not a JSON object.")
+    fields = await read_object(request)
     name, skips_offline = fields.get("reader"), fields.get("skipOffline", False)
     if not isinstance(name, str) or not isinstance(skips_offline, bool):
         raise ArgumentInvalid("'reader' must be a text, and 'skipOffline' true or false.")
