@@ -40,7 +40,7 @@ coverage: setup ## the tests again, with the branches they leave out; model and 
 	$(BIN)/coverage report --include='src/bendybus/model/*,src/bendybus/amqp/*' --fail-under=100
 	$(BIN)/coverage report --fail-under=95
 
-prove: check ## the long proofs: kills, many examples, fuzzing; about an hour
+prove: check ## the long proofs: kills, many examples, fuzzing; well over an hour
 	@scripts/setup-tests
 	$(PYTEST) $(BESIDE) -m prove --ignore tests/spark --hypothesis-profile=prove --timeout=3600
 	$(PYTEST) -m prove tests/spark --timeout=3600
