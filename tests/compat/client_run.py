@@ -5,7 +5,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,9 @@ from tests.compat.cases import Case
 # All scenarios of one run happen side by side; this bounds the slowest on a busy machine.
 RUN_SECONDS_MAX: Final = 400.0
 END_SECONDS_MAX: Final = 10.0
+
+# Tells what comes of a case, alone, that had failed with an error; None is success.
+SecondTry = Callable[[Case, str], str | None]
 
 
 class ClientRun:
@@ -71,6 +74,13 @@ class ClientRun:
                     return f"the client never reported this scenario:\n{self._log_end()}"
                 self._changed.wait(remaining)
             return self._errors[case.queue]
+
+    def await_end(self) -> None:
+        """Wait until the program has reported all of its cases, or its time is over."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._has_ended, max(0.0, self._deadline - time.monotonic())
+            )
 
     def close(self) -> None:
         """End the program if it has not ended by itself."""

@@ -2,6 +2,11 @@
 
 They are started when the first is needed. A namespace may have a hundred partitioned entities, so
 a client with many cases has several brokers.
+
+Clients keep time: locks of a few seconds, answers that they wait for. Beside so many others on a
+small machine one may come too late, and that says nothing of the broker. So a case that fails is
+tried once more when all others are done, alone, and what came of the first try is said at the end.
+More than a few such cases are no accident, and fail.
 """
 
 import shutil
@@ -20,12 +25,16 @@ from bendybus.doors.local_authority import AuthorityFolder, make_certificate
 from bendybus.settings import TlsFiles
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from tests.compat.cases import PROTON_PYTHON, ROOT, Case, write_namespace
-from tests.compat.client_run import ClientRun
+from tests.compat.client_run import ClientRun, SecondTry
 
 # Half of them have a partitioned entity, and some have another beside it.
 CASES_TOGETHER_MAX: Final = 130
 SOURCES: Final = f"{ROOT / 'src'}:{ROOT}"
 PYTHON: Final = (sys.executable, "-m", "tests.compat.python.run")
+
+# How many cases may be tried again.
+SECOND_TRIES_MAX: Final = 3
+SECOND_TRIES: Final = pytest.StashKey[list[str]]()
 
 # How each client is started, and where Python finds it; the newest is in the environment itself.
 COMMANDS: Final = {
@@ -64,6 +73,40 @@ def runs(
             for cases, broker in zip(parts, brokers, strict=True)
         ]
         yield {str(case): run for cases, run in zip(parts, started, strict=True) for case in cases}
+
+
+@pytest.fixture(scope="session")
+def second_try(
+    request: pytest.FixtureRequest,
+    runs: dict[str, ClientRun],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> SecondTry:
+    """Try a case again, alone."""
+    told = request.config.stash.setdefault(SECOND_TRIES, [])
+
+    def try_again(case: Case, error: str) -> str | None:
+        if len(told) == SECOND_TRIES_MAX:
+            return error
+        for run in runs.values():
+            run.await_end()
+        told.append(f"{case}\n{error}")
+        folder = tmp_path_factory.mktemp(case.client)
+        authority = AuthorityFolder(tmp_path_factory.mktemp("authority"))
+        make_certificate(authority, ["localhost"], days=1, now=datetime.now(UTC))
+        with ExitStack() as stack:
+            broker = _start_broker([case], folder, authority=authority, stack=stack)
+            return _start_client([case], broker, authority.authority, stack).error_of(case)
+
+    return try_again
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show what failed beside others, whatever came of it alone."""
+    for text in config.stash.get(SECOND_TRIES, []):
+        terminalreporter.section("failed beside others, and was tried again alone")
+        terminalreporter.write_line(text)
 
 
 def _start_broker(
