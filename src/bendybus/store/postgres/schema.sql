@@ -202,12 +202,16 @@ CREATE TABLE reservation (
 
 -- What only stores that many front ends share have.
 
--- Whose store this is: one row once it is claimed. Which of how many, and of which cluster.
+-- Whose store this is: one row once it is claimed. Of which cluster, and which of how many.
 CREATE TABLE identity (
     is_only BIGINT PRIMARY KEY DEFAULT 1 CHECK (is_only = 1),
     cluster TEXT COLLATE "C" NOT NULL,
     number  BIGINT NOT NULL,
-    count   BIGINT NOT NULL
+    count   BIGINT NOT NULL,
+    -- JSON: the names of the namespaces that the cluster serves.
+    namespaces TEXT COLLATE "C" NOT NULL,
+    -- Where the store is now, if it was moved away from here.
+    moved_to TEXT COLLATE "C"
 );
 
 -- How often the catalog was changed, by anybody: whoever knows another figure reads it anew.
