@@ -21,6 +21,7 @@ from bendybus.model.store_status import StoreStatus
 from bendybus.store.figures import StoreFigures
 from bendybus.store.readers import ReaderStore
 from bendybus.store.scan import Scan
+from bendybus.store.sharing import Sharing
 
 # The end of a lock that lasts as long as its store is open (promise 10).
 UNTIL_REOPENED: Final = Instant(1 << 61)
@@ -468,7 +469,14 @@ class StoreSwitch(Protocol):
 
 
 class Store(
-    MessageStore, ReaderStore, StagingStore, EntityStore, AccessStore, StoreSwitch, Protocol
+    MessageStore,
+    ReaderStore,
+    StagingStore,
+    EntityStore,
+    AccessStore,
+    StoreSwitch,
+    Sharing,
+    Protocol,
 ):
     """All of a store, as the broker gets it."""
 

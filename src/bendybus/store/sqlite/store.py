@@ -34,6 +34,7 @@ from bendybus.store.port import (
 )
 from bendybus.store.readers import ReaderRecord, Reservation
 from bendybus.store.scan import Scan
+from bendybus.store.sharing import Unshared
 from bendybus.store.sqlite import (
     access,
     applying,
@@ -55,7 +56,7 @@ DEFAULT_PACING: Final = Pacing()
 _log = logging.getLogger(__name__)
 
 
-class SqliteStore:
+class SqliteStore(Unshared):
     """See `bendybus.store.port` for what each method promises."""
 
     def __init__(
