@@ -1,0 +1,36 @@
+-- Messages that came from another queue (see transfers.py).
+
+-- name: known_transfers
+SELECT coalesce(json_agg(place - 1 ORDER BY place), '[]')
+  FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY AS given (value, place)
+ CROSS JOIN LATERAL (
+       SELECT 1 FROM transfer
+        WHERE source = (value ->> 0)::bigint AND sequence = (value ->> 1)::bigint OFFSET 0) AS known;
+
+-- name: remember_transfers
+INSERT INTO transfer (source, sequence, made_at)
+SELECT (value ->> 0)::bigint, (value ->> 1)::bigint, $2::bigint
+  FROM jsonb_array_elements($1::jsonb) AS given (value);
+
+-- name: forget_transfers
+-- By their places, which nobody changes meanwhile: only who has the turn writes.
+DELETE FROM transfer
+ WHERE ctid = ANY (ARRAY(
+       SELECT known.place FROM jsonb_array_elements($1::jsonb) AS given (value)
+        CROSS JOIN LATERAL (
+              SELECT ctid AS place FROM transfer
+               WHERE source = (value ->> 0)::bigint AND sequence = (value ->> 1)::bigint
+              OFFSET 0) AS known));
+
+-- name: transfers
+SELECT coalesce(json_agg(json_build_array(source, sequence) ORDER BY source, sequence), '[]')
+  FROM (SELECT source, sequence FROM transfer
+         WHERE (source, sequence) > ($1::bigint, $2::bigint) AND made_at <= $3::bigint
+         ORDER BY source, sequence LIMIT $4::bigint) AS found;
+
+-- name: end_holds
+UPDATE message SET locked_until = NULL, nonce = NULL WHERE locked_until = $1::bigint;
+
+-- name: occupied
+SELECT coalesce(json_agg(number ORDER BY number), '[]')
+  FROM queue WHERE sub_queue = $1::bigint AND message_count > 0;
