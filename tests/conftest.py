@@ -1,10 +1,15 @@
-"""Hypothesis profiles. Everything else a test needs stands beside the test.
+"""Hypothesis profiles, and the PostgreSQL server that many tests share.
 
-Examples are random in every profile. A failure prints the decorator that brings the very example
+Everything else a test needs stands beside the test. Examples are random in every profile. A failure prints the decorator that brings the very example
 back, and pytest-randomly prints the seed of the order at the top of each run.
 """
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from bendybus.testing.postgres import UNSYNCED, PostgresServer, postgres_server
 
 # A deadline measures the machine, not the code; pytest-timeout catches what hangs.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -16,3 +21,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def shared_postgres() -> Iterator[PostgresServer]:
+    """A server that every test may have databases of, and none may stop."""
+    with postgres_server(UNSYNCED) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(shared_postgres: PostgresServer) -> Iterator[str]:
+    """An empty database of that server."""
+    with shared_postgres.lent_database() as url:
+        yield url
