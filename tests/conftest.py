@@ -1,6 +1,8 @@
 """Hypothesis profiles, and the PostgreSQL server that many tests share.
 
-Everything else a test needs stands beside the test. Examples are random in every profile. A failure prints the decorator that brings the very example
+Everything else a test needs stands beside the test.
+
+Examples are random in every profile. A failure prints the decorator that brings the very example
 back, and pytest-randomly prints the seed of the order at the top of each run.
 """
 
