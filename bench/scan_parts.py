@@ -24,7 +24,8 @@ from bendybus.store.checksum import CHECKSUM_SIZE, is_intact, sealed
 from bendybus.store.checksums import are_intact
 from bendybus.store.port import EntityRecord, FragmentPlace
 from bendybus.store.scan import Scan
-from bendybus.store.sqlite import applying, catalog, scanning
+from bendybus.store.sql import applying, catalog
+from bendybus.store.sqlite import scanning
 from bendybus.store.sqlite.database import Pacing, open_database
 
 MESSAGES: Final = 16_000

@@ -16,7 +16,7 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import Transaction
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Answer
-from bendybus.store.sqlite import readers, session_locks, transfers
+from bendybus.store.sql import readers, session_locks, transfers
 from bendybus.store.sqlite.store import SqliteStore
 from tests.history.faults import Fault, Patch, expect_found, replace_sql
 from tests.history.test_forwarding_history import (

@@ -17,8 +17,8 @@ import apsw
 from bendybus.model.errors import EntityNotFound
 from bendybus.model.ids import COUNTER_MASK, QueueNumber
 from bendybus.model.message import StoredMessage
-from bendybus.store.sqlite import reading
-from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sql import reading
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.testing.store_contract.subject import DEAD, MAIN, ROOMY
 
 NEVER = math.inf
@@ -129,12 +129,12 @@ def inspect(path: Path) -> tuple[list[bytes], list[str]]:
     return [message.content for queue in messages.values() for message in queue], found
 
 
-def _all(database: Database, queue: QueueNumber) -> list[StoredMessage]:
+def _all(database: SqliteDatabase, queue: QueueNumber) -> list[StoredMessage]:
     return reading.browse(database, queue, 0, (100_000, ROOMY))
 
 
 def _inconsistencies(
-    database: Database, messages: dict[QueueNumber, list[StoredMessage]]
+    database: SqliteDatabase, messages: dict[QueueNumber, list[StoredMessage]]
 ) -> list[str]:
     found: list[str] = []
     connection: Any = database.connection

@@ -17,8 +17,10 @@ from bendybus.model.message import Marks, Message, StoredMessage
 from bendybus.model.operations import Append, Move, OpenReader, Reserve, Rewrite
 from bendybus.store.port import Acquire
 from bendybus.store.scan import Scan
-from bendybus.store.sqlite import applying, catalog, readers, reading, scanning
-from bendybus.store.sqlite.database import COUNTER_BITS_HERE, Database, Pacing, open_database
+from bendybus.store.sql import applying, catalog, readers, reading
+from bendybus.store.sql.database import COUNTER_BITS_HERE
+from bendybus.store.sqlite import scanning
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.store.sqlite.scanner import Suspicious
 from bendybus.testing.store_contract.reserving import NAME, TOKEN
 from bendybus.testing.store_contract.scanning import rows
@@ -67,7 +69,7 @@ def _message(number: int) -> Message:
     return Message(content, session_id=f"session {number}", partition_key="née")
 
 
-def _scanned(database: Database) -> Iterator[StoredMessage]:
+def _scanned(database: SqliteDatabase) -> Iterator[StoredMessage]:
     """Read as columns, as far as that finds nothing wrong."""
     for queue in (MAIN, DEAD):
         wish = Scan(queue, 0, (1 << 63) - 1, COUNT, ROOMY)
@@ -93,7 +95,7 @@ def _scanned(database: Database) -> Iterator[StoredMessage]:
             )
 
 
-def _read(database: Database) -> Iterator[StoredMessage]:
+def _read(database: SqliteDatabase) -> Iterator[StoredMessage]:
     """Read by scanning, browsing, acquiring and as a reader, so that all are tried."""
     everything = COUNT, ROOMY
     yield from _scanned(database)

@@ -11,9 +11,12 @@ import pytest
 
 from bendybus.model.errors import MessagingInternal, QuotaExceeded, ServerBusy, StoreUnavailable
 from bendybus.model.store_status import StoreState
-from bendybus.store.sqlite import lane as lane_module
-from bendybus.store.sqlite.database import Database, Pacing, open_database
-from bendybus.store.sqlite.lane import Lane
+from bendybus.store.sql import lane as lane_module
+from bendybus.store.sql.lane import Lane
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
+from bendybus.store.sqlite.failures import SqliteFailures
+
+StoreLane = Lane[SqliteDatabase]
 
 
 class Brake:
@@ -23,17 +26,18 @@ class Brake:
         self.reached = threading.Event()
         self.released = threading.Event()
 
-    def __call__(self, _database: Database) -> str:
+    def __call__(self, _database: SqliteDatabase) -> str:
         self.reached.set()
         assert self.released.wait(10)
         return "released"
 
 
 @pytest.fixture
-async def lane(tmp_path: Path) -> AsyncIterator[Lane]:
+async def lane(tmp_path: Path) -> AsyncIterator[StoreLane]:
     lane = Lane(
         0,
         partial(open_database, tmp_path / "store.db", Pacing()),
+        SqliteFailures(),
         retry_seconds=0.001,
         let_go=lambda: None,
     )
@@ -47,14 +51,14 @@ def brake() -> Brake:
     return Brake()
 
 
-async def hold(lane: Lane, brake: Brake) -> "asyncio.Future[str]":
+async def hold(lane: StoreLane, brake: Brake) -> "asyncio.Future[str]":
     """Keep the lane busy."""
     held = lane.submit(brake, is_synced=False)
     await asyncio.get_running_loop().run_in_executor(None, brake.reached.wait)
     return held
 
 
-def put(name: str, database: Database) -> str:
+def put(name: str, database: SqliteDatabase) -> str:
     """Write an entity of that name."""
     database.execute(
         "INSERT INTO entity (name, kind, version, properties, places)"
@@ -64,18 +68,18 @@ def put(name: str, database: Database) -> str:
     return name
 
 
-def names(database: Database) -> list[str]:
+def names(database: SqliteDatabase) -> list[str]:
     """Return the entities there are."""
     return [name for (name,) in database.execute("SELECT name FROM entity ORDER BY number")]
 
 
-def put_then_fail(error: Exception, database: Database) -> None:
+def put_then_fail(error: Exception, database: SqliteDatabase) -> None:
     """Write, then go wrong."""
     put("undone", database)
     raise error
 
 
-async def test_what_waits_is_committed_together(lane: Lane, brake: Brake) -> None:
+async def test_what_waits_is_committed_together(lane: StoreLane, brake: Brake) -> None:
     held = await hold(lane, brake)
     calls = [lane.submit(partial(put, f"n{n}"), is_synced=True) for n in range(20)]
     commits = lane.commits
@@ -86,7 +90,7 @@ async def test_what_waits_is_committed_together(lane: Lane, brake: Brake) -> Non
 
 
 async def test_a_commit_takes_a_bounded_number_of_callers(
-    lane: Lane, brake: Brake, monkeypatch: pytest.MonkeyPatch
+    lane: StoreLane, brake: Brake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lane_module, "JOBS_TOGETHER_MAX", 8)
     held = await hold(lane, brake)
@@ -98,7 +102,7 @@ async def test_a_commit_takes_a_bounded_number_of_callers(
 
 
 async def test_a_lane_with_too_much_waiting_refuses_more(
-    lane: Lane, brake: Brake, monkeypatch: pytest.MonkeyPatch
+    lane: StoreLane, brake: Brake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lane_module, "JOBS_WAITING_MAX", 2)
     held = await hold(lane, brake)
@@ -110,7 +114,7 @@ async def test_a_lane_with_too_much_waiting_refuses_more(
     assert await lane.submit(names, is_synced=False) == []
 
 
-async def test_work_cancelled_before_it_begins_is_not_done(lane: Lane, brake: Brake) -> None:
+async def test_work_cancelled_before_it_begins_is_not_done(lane: StoreLane, brake: Brake) -> None:
     held = await hold(lane, brake)
     cancelled = lane.submit(partial(put, "cancelled"), is_synced=True)
     kept = lane.submit(partial(put, "kept"), is_synced=True)
@@ -120,7 +124,7 @@ async def test_work_cancelled_before_it_begins_is_not_done(lane: Lane, brake: Br
     assert await lane.submit(names, is_synced=False) == ["kept"]
 
 
-async def test_work_cancelled_after_it_began_is_done(lane: Lane, brake: Brake) -> None:
+async def test_work_cancelled_after_it_began_is_done(lane: StoreLane, brake: Brake) -> None:
     held = await hold(lane, brake)
     held.cancel()
     brake.released.set()
@@ -140,7 +144,7 @@ async def test_work_cancelled_after_it_began_is_done(lane: Lane, brake: Brake) -
 )
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "together"])
 async def test_work_that_goes_wrong_is_undone_and_harms_no_other(
-    lane: Lane, brake: Brake, error: Exception, expected: type[Exception], is_alone: bool
+    lane: StoreLane, brake: Brake, error: Exception, expected: type[Exception], is_alone: bool
 ) -> None:
     if is_alone:
         with pytest.raises(expected):
@@ -158,7 +162,7 @@ async def test_work_that_goes_wrong_is_undone_and_harms_no_other(
 
 
 async def test_a_failure_inside_work_means_that_nothing_of_anybody_was_written(
-    lane: Lane, brake: Brake
+    lane: StoreLane, brake: Brake
 ) -> None:
     held = await hold(lane, brake)
     first = lane.submit(partial(put, "first"), is_synced=True)
@@ -172,7 +176,7 @@ async def test_a_failure_inside_work_means_that_nothing_of_anybody_was_written(
 
 
 async def test_closing_answers_all_that_waits_and_refuses_the_rest(
-    lane: Lane, brake: Brake
+    lane: StoreLane, brake: Brake
 ) -> None:
     held = await hold(lane, brake)
     waiting = [lane.submit(partial(put, f"n{n}"), is_synced=True) for n in range(5)]
@@ -191,7 +195,7 @@ async def test_closing_answers_all_that_waits_and_refuses_the_rest(
     assert not [thread for thread in threading.enumerate() if thread.name == "store-0"]
 
 
-async def test_closing_may_be_cancelled_and_asked_for_again(lane: Lane, brake: Brake) -> None:
+async def test_closing_may_be_cancelled_and_asked_for_again(lane: StoreLane, brake: Brake) -> None:
     held = await hold(lane, brake)
     closing = asyncio.ensure_future(lane.close())
     await asyncio.sleep(0)
@@ -203,10 +207,10 @@ async def test_closing_may_be_cancelled_and_asked_for_again(lane: Lane, brake: B
 
 
 async def test_a_lane_whose_file_opens_with_a_defect_lives_to_say_so() -> None:
-    def open_file() -> Database:
+    def open_file() -> SqliteDatabase:
         raise ZeroDivisionError("a defect")
 
-    lane = Lane(4, open_file, retry_seconds=0.001, let_go=lambda: None)
+    lane = Lane(4, open_file, SqliteFailures(), retry_seconds=0.001, let_go=lambda: None)
     await lane.start()
     assert (lane.state, lane.reason) == (StoreState.FAILED, "a defect (ZeroDivisionError)")
     with pytest.raises(StoreUnavailable, match="a defect"):
@@ -218,6 +222,7 @@ def test_a_lane_outlives_the_loop_that_it_answers_to(tmp_path: Path) -> None:
     lane = Lane(
         5,
         partial(open_database, tmp_path / "store.db", Pacing()),
+        SqliteFailures(),
         retry_seconds=1,
         let_go=lambda: None,
     )

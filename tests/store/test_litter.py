@@ -10,8 +10,8 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append, Remove
 from bendybus.store.port import AcceptSession, Acquire
-from bendybus.store.sqlite import applying, catalog, litter, reading, sessions
-from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sql import applying, catalog, litter, reading, sessions
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.store_contract.sessions import LEDGERS, SESSIONS
 from bendybus.testing.store_contract.subject import LOCK_MS, NOON, ROOMY
@@ -20,14 +20,14 @@ UNTIL = Instant(NOON + LOCK_MS)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
     database = open_database(tmp_path / "store.db", Pacing())
     catalog.put_entities(database, 0, [LEDGERS])
     yield database
     database.close()
 
 
-def consume(database: Database, count: int, *, nonce: int = 1, size: int = 50) -> None:
+def consume(database: SqliteDatabase, count: int, *, nonce: int = 1, size: int = 50) -> None:
     """Send messages of a session of their own, receive and complete them."""
     name = f"s{nonce}"
     messages = [Message(b"x" * size, session_id=name) for _ in range(count)]
@@ -38,13 +38,13 @@ def consume(database: Database, count: int, *, nonce: int = 1, size: int = 50) -
     assert applying.make(database, remove, NOON) == []
 
 
-def bodies_left(database: Database) -> int:
+def bodies_left(database: SqliteDatabase) -> int:
     [(count,)] = database.execute("SELECT count(*) FROM body")
     assert isinstance(count, int)
     return count
 
 
-def test_contents_of_what_was_completed_go_at_the_next_sweep(database: Database) -> None:
+def test_contents_of_what_was_completed_go_at_the_next_sweep(database: SqliteDatabase) -> None:
     consume(database, 3)
     consume(database, 4, nonce=2)
     assert bodies_left(database) == 7
@@ -70,7 +70,7 @@ def test_what_was_thrown_away_before_the_store_opened_goes_as_well(tmp_path: Pat
 
 
 def test_one_turn_deletes_a_bounded_number(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(litter, "LITTER_BODIES_MAX", 5)
     for nonce in range(1, 5):
@@ -82,7 +82,7 @@ def test_one_turn_deletes_a_bounded_number(
     assert turns == [6, 0]
 
 
-def test_long_contents_go_at_once(database: Database) -> None:
+def test_long_contents_go_at_once(database: SqliteDatabase) -> None:
     consume(database, 3, size=litter.BODY_BYTES_MAX + 1)
     assert bodies_left(database) == 0
 
@@ -106,7 +106,7 @@ async def test_much_is_deleted_without_waiting_for_a_sweep(
 
 
 def test_a_damaged_list_deletes_nothing_and_holds_up_no_other(
-    database: Database, caplog: pytest.LogCaptureFixture
+    database: SqliteDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     consume(database, 3)
     consume(database, 4, nonce=2)

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from bendybus.store.sqlite import database as database_module
-from bendybus.store.sqlite.database import Database
+from bendybus.store.sqlite.database import SqliteDatabase
 from bendybus.testing.faulty_disk import Act, Event, Fault, FaultyDisk, faulty_disk
 from tests.store import power_cut
 from tests.store.ledger import inspect
@@ -125,11 +125,11 @@ async def test_every_power_cut_leaves_all_that_was_acknowledged_whatever_happene
 async def test_a_store_that_does_not_sync_its_commits_is_caught(
     disk: FaultyDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    def begin(self: Database, *, is_synced: bool) -> None:  # noqa: ARG001 - that is the defect
+    def begin(self: SqliteDatabase, *, is_synced: bool) -> None:  # noqa: ARG001 - that is the defect
         self.execute(f"PRAGMA synchronous={mode}")
         self.execute("BEGIN IMMEDIATE")
 
-    monkeypatch.setattr(Database, "begin", begin)
+    monkeypatch.setattr(SqliteDatabase, "begin", begin)
     life = await live(disk, tmp_path, seeded(1), 12)
     with pytest.raises(AssertionError, match="power cut"):
         check_cuts(life, tmp_path / "cut", seeded(1), torn=0)

@@ -14,7 +14,7 @@ import pytest
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Activate, Append
-from bendybus.store.sqlite.seen import digest_of
+from bendybus.store.sql.seen import digest_of
 from bendybus.store.sqlite.seen_index import split
 from bendybus.testing.faulty_disk import FaultyDisk, faulty_disk
 from bendybus.testing.store_contract.subject import MAIN, NOON, ROOMY, after

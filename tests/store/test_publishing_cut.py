@@ -17,7 +17,7 @@ from bendybus.model.ids import EntityNumber, QueueNumber
 from bendybus.model.message import Message
 from bendybus.model.operations import ChangedCopy, Publish, Remove, Taker
 from bendybus.store.port import EntityRecord, FragmentPlace, ParentTopic, Store
-from bendybus.store.sqlite import reading
+from bendybus.store.sql import reading
 from bendybus.store.sqlite.database import Pacing, open_database
 from bendybus.testing.faulty_disk import FaultyDisk, faulty_disk
 from bendybus.testing.store_contract.subject import HERE, NOON, ROOMY, lock, locks
@@ -166,7 +166,7 @@ async def test_every_power_cut_leaves_copies_and_contents_in_agreement(
 async def test_a_store_that_forgets_who_holds_a_content_is_caught(
     disk: FaultyDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bendybus.store.sqlite.publishing.share", lambda *_: None)
+    monkeypatch.setattr("bendybus.store.sql.publishing.share", lambda *_: None)
     news = await live(disk, tmp_path, Random(1))
     with pytest.raises((AssertionError, apsw.Error)):
         check_cuts(news, tmp_path / "cut", Random(1), torn=0)

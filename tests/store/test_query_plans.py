@@ -38,8 +38,8 @@ from bendybus.model.operations import (
     Unlock,
 )
 from bendybus.store.port import Acquire, EntityRecord, FragmentPlace, ParentTopic
-from bendybus.store.sqlite import applying, catalog, counting, readers, reading
-from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sql import applying, catalog, counting, readers, reading
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.store.sqlite.statements import STATEMENTS
 from bendybus.testing.store_contract.subject import (
     DEAD,
@@ -72,7 +72,7 @@ READ_AT_START_ONLY = {
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
     database = open_database(tmp_path / "store.db", Pacing())
     catalog.put_entities(database, 0, [ORDERS])
     catalog.put_entities(database, 0, [EVENTS])
@@ -87,7 +87,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-def fill(database: Database, rows: int) -> None:
+def fill(database: SqliteDatabase, rows: int) -> None:
     """Send so many messages; a third of them end, and the last thousand are locked."""
     messages = [Message(b"x" * 50, expires_at=after(9e6) if n % 3 else None) for n in range(SMALL)]
     database.begin(is_synced=False)
@@ -112,14 +112,14 @@ def publish(messages: list[Message]) -> Publish:
     return Publish(TOPIC, messages, [*takers, nobody_else], [], ROOMY)
 
 
-def plan(database: Database, statement: str) -> list[str]:
+def plan(database: SqliteDatabase, statement: str) -> list[str]:
     """Return how SQLite would go about a statement."""
     count = max([0, *(int(number) for number in re.findall(r"\?(\d+)", statement))])
     rows: Any = database.execute(f"EXPLAIN QUERY PLAN {statement}", (None,) * count)
     return [detail for _, _, _, detail in rows]
 
 
-def lines_with(pattern: re.Pattern[str], database: Database) -> dict[str, list[str]]:
+def lines_with(pattern: re.Pattern[str], database: SqliteDatabase) -> dict[str, list[str]]:
     """Return the lines of all plans that match, by the statement's name."""
     plans = {
         name: plan(database, statement)
@@ -133,21 +133,21 @@ def lines_with(pattern: re.Pattern[str], database: Database) -> dict[str, list[s
     }
 
 
-def test_every_statement_searches_by_an_index(database: Database) -> None:
+def test_every_statement_searches_by_an_index(database: SqliteDatabase) -> None:
     fill(database, SMALL)
     assert lines_with(FULL_SCAN, database) == {}
 
 
-def test_nothing_is_sorted_that_an_index_has_in_order(database: Database) -> None:
+def test_nothing_is_sorted_that_an_index_has_in_order(database: SqliteDatabase) -> None:
     fill(database, SMALL)
     assert lines_with(SORT, database).keys() <= SORTED_WITHIN_BOUNDS
 
 
-def test_a_scan_would_be_found(database: Database) -> None:
+def test_a_scan_would_be_found(database: SqliteDatabase) -> None:
     assert FULL_SCAN.match(plan(database, "SELECT * FROM message WHERE size = ?1")[0])
 
 
-def test_no_statement_is_planned_anew_for_other_values(database: Database) -> None:
+def test_no_statement_is_planned_anew_for_other_values(database: SqliteDatabase) -> None:
     fill(database, SMALL)
     planned: list[int] = []
 
@@ -167,7 +167,7 @@ def test_no_statement_is_planned_anew_for_other_values(database: Database) -> No
 
 
 @contextmanager
-def counted_steps(database: Database) -> Iterator[Counter[str]]:
+def counted_steps(database: SqliteDatabase) -> Iterator[Counter[str]]:
     """Count the steps of SQLite's machine by statement."""
     steps: Counter[str] = Counter()
     names = {statement: name for name, statement in STATEMENTS.items()}
@@ -187,7 +187,7 @@ def counted_steps(database: Database) -> Iterator[Counter[str]]:
         vars(database)["execute"] = execute
 
 
-def steps_of_all_calls(database: Database) -> Counter[str]:
+def steps_of_all_calls(database: SqliteDatabase) -> Counter[str]:
     """Make every call of the traffic once, and undo it; return the steps it took."""
     until = Instant(NOON + LOCK_MS)
     database.begin(is_synced=False)
@@ -244,7 +244,7 @@ def steps_of_all_calls(database: Database) -> Counter[str]:
     return steps
 
 
-def check_growth(database: Database, large: int) -> None:
+def check_growth(database: SqliteDatabase, large: int) -> None:
     fill(database, SMALL)
     few = steps_of_all_calls(database)
     fill(database, large - SMALL)
@@ -260,11 +260,13 @@ def check_growth(database: Database, large: int) -> None:
     assert {"give", "give_each", "share_bodies", "release_shared", "unheld_bodies"} <= set(few)
 
 
-def test_calls_take_the_same_steps_on_a_backlog_twenty_times_as_large(database: Database) -> None:
+def test_calls_take_the_same_steps_on_a_backlog_twenty_times_as_large(
+    database: SqliteDatabase,
+) -> None:
     check_growth(database, 20 * SMALL)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_calls_take_the_same_steps_on_a_backlog_of_a_million(database: Database) -> None:
+def test_calls_take_the_same_steps_on_a_backlog_of_a_million(database: SqliteDatabase) -> None:
     check_growth(database, 1000 * SMALL)

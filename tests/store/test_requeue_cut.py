@@ -22,7 +22,7 @@ from bendybus.model.operations import (
     Requeued,
 )
 from bendybus.store.port import Store
-from bendybus.store.sqlite import reading
+from bendybus.store.sql import reading
 from bendybus.store.sqlite.database import Pacing, open_database
 from bendybus.testing.faulty_disk import FaultyDisk, faulty_disk
 from bendybus.testing.store_contract.subject import DEAD, MAIN, NOON, ROOMY, browse, lock

@@ -13,8 +13,8 @@ import pytest
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.store.port import Store
-from bendybus.store.sqlite import readers, reading
-from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sql import readers, reading
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.testing.faulty_disk import FaultyDisk, faulty_disk
 from bendybus.testing.store_contract.reserving import (
     NAME,
@@ -94,7 +94,7 @@ class Reservations:
         finally:
             database.close()
 
-    def _faults(self, database: Database, moment: int) -> list[str]:
+    def _faults(self, database: SqliteDatabase, moment: int) -> list[str]:
         faults = []
         held = reading.browse(database, MAIN, 0, (1000, ROOMY))
         if reading.counts(database, MAIN).messages != len(held):
@@ -120,7 +120,7 @@ class Reservations:
             faults.append("not as many are reserved as are counted")
         return faults
 
-    def _differences(self, database: Database, committed: int) -> list[str]:
+    def _differences(self, database: SqliteDatabase, committed: int) -> list[str]:
         """Compare what reads back with what did before."""
         faults = []
         key = readers.ReaderKey(MAIN, NAME, TOKEN)

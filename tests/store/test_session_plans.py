@@ -20,8 +20,8 @@ from bendybus.model.operations import (
     Unlock,
 )
 from bendybus.store.port import AcceptSession, Acquire, SessionCursor
-from bendybus.store.sqlite import applying, catalog, reading, sessions
-from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sql import applying, catalog, reading, sessions
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.testing.store_contract.sessions import LEDGERS, SESSIONS
 from bendybus.testing.store_contract.subject import LOCK_MS, NOON, ROOMY, after
 from tests.store.test_query_plans import counted_steps
@@ -31,14 +31,14 @@ UNTIL = Instant(NOON + LOCK_MS)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
     database = open_database(tmp_path / "store.db", Pacing())
     catalog.put_entities(database, 0, [LEDGERS])
     yield database
     database.close()
 
 
-def fill(database: Database, numbers: range, session_id: str = "s{:06}") -> None:
+def fill(database: SqliteDatabase, numbers: range, session_id: str = "s{:06}") -> None:
     """Send a message for each number, to the session that the number makes."""
     messages = [Message(b"x" * 50, session_id=session_id.format(number)) for number in numbers]
     database.begin(is_synced=False)
@@ -46,7 +46,7 @@ def fill(database: Database, numbers: range, session_id: str = "s{:06}") -> None
     database.execute("COMMIT")
 
 
-def steps_of_all_calls(database: Database) -> Counter[str]:
+def steps_of_all_calls(database: SqliteDatabase) -> Counter[str]:
     """Make every call about sessions once, and undo it; return the steps it took."""
     database.begin(is_synced=False)
     with counted_steps(database) as steps:
@@ -98,7 +98,7 @@ def check_same(few: Counter[str], many: Counter[str]) -> None:
     "many",
     [20 * FEW, pytest.param(1000 * FEW, marks=[pytest.mark.prove, pytest.mark.timeout(300)])],
 )
-def test_calls_take_the_same_steps_among_many_sessions(database: Database, many: int) -> None:
+def test_calls_take_the_same_steps_among_many_sessions(database: SqliteDatabase, many: int) -> None:
     fill(database, range(FEW))
     # The first time, nothing has ever been thrown away.
     steps_of_all_calls(database)
@@ -107,7 +107,7 @@ def test_calls_take_the_same_steps_among_many_sessions(database: Database, many:
     check_same(few_steps, steps_of_all_calls(database))
 
 
-def test_calls_take_the_same_steps_in_a_session_of_many_messages(database: Database) -> None:
+def test_calls_take_the_same_steps_in_a_session_of_many_messages(database: SqliteDatabase) -> None:
     fill(database, range(FEW))
     fill(database, range(FEW), "s000000")
     steps_of_all_calls(database)
@@ -117,7 +117,7 @@ def test_calls_take_the_same_steps_in_a_session_of_many_messages(database: Datab
 
 
 def test_a_session_that_holds_much_is_asked_for_more_in_the_same_steps(
-    database: Database,
+    database: SqliteDatabase,
 ) -> None:
     """What is held or deferred stands before what is free; nothing may walk over it."""
     fill(database, range(40 * FEW), "s000000")
@@ -137,7 +137,7 @@ def test_a_session_that_holds_much_is_asked_for_more_in_the_same_steps(
 
 
 def test_what_a_lapsed_session_held_is_freed_in_the_same_steps_turn_by_turn(
-    database: Database,
+    database: SqliteDatabase,
 ) -> None:
     fill(database, range(20 * FEW), "s000000")
     sessions.accept(database, AcceptSession(SESSIONS, "s000000", UNTIL, 1), NOON)
@@ -158,7 +158,7 @@ def test_what_a_lapsed_session_held_is_freed_in_the_same_steps_turn_by_turn(
     check_no_slower(first, last)
 
 
-def test_nothing_is_left_of_locks_that_ended(database: Database) -> None:
+def test_nothing_is_left_of_locks_that_ended(database: SqliteDatabase) -> None:
     fill(database, range(4), "s000000")
     for nonce, session_id in enumerate(("s000000", "new", "s000000"), 1):
         sessions.accept(database, AcceptSession(SESSIONS, session_id, UNTIL, nonce), NOON)

@@ -12,7 +12,7 @@ from bendybus.model.ids import COUNTER_MASK, QueueNumber
 from bendybus.model.message import Marks
 from bendybus.model.operations import Move, Remove
 from bendybus.store.port import Store
-from bendybus.store.sqlite.database import COUNTER_BITS_HERE
+from bendybus.store.sql.database import COUNTER_BITS_HERE
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.store_contract import StoreContract, StoreMaker
 from bendybus.testing.store_contract.subject import DEAD, MAIN, NOON, lock, send

@@ -27,8 +27,8 @@ from bendybus.model.staging import (
     WriterKey,
 )
 from bendybus.store.port import Store
-from bendybus.store.sqlite import applying, reading, staging
-from bendybus.store.sqlite.database import Database, Pacing, open_database
+from bendybus.store.sql import applying, reading, staging
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.testing.faulty_disk import FaultyDisk, faulty_disk
 from bendybus.testing.store_contract.subject import MAIN, NOON, ROOMY
 from tests.store import power_cut
@@ -118,7 +118,7 @@ class Writing:
         return faults
 
 
-def _make(database: Database, *operations: Operation) -> list[object]:
+def _make(database: SqliteDatabase, *operations: Operation) -> list[object]:
     """Make operations and commit them."""
     database.begin(is_synced=False)
     answers: list[object] = list(applying.make_all(database, operations, NOON))
@@ -126,7 +126,7 @@ def _make(database: Database, *operations: Operation) -> list[object]:
     return answers
 
 
-def _repeat(database: Database, batch: int) -> None:
+def _repeat(database: SqliteDatabase, batch: int) -> None:
     """Do as a writer would that does not know how far its batch has come: stage anew, publish."""
     stage = 100 + batch
     [is_opened] = _make(database, OpenStage(WRITER, batch, stage))

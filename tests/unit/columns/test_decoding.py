@@ -39,7 +39,7 @@ from bendybus.content.incoming_message import read_message
 from bendybus.content.outgoing_message import encode_changes
 from bendybus.model.ids import sequence_number
 from bendybus.model.message import Marks, MessageState, StoredMessage
-from bendybus.store.sqlite.careful_scan import scanned_of
+from bendybus.store.sql.careful_scan import scanned_of
 
 NOON = 1_800_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Opens the file of a store, and says what its ids mean.
+"""Opens the file of a store.
 
 Rules:
 1. WAL with `synchronous=FULL`: a commit has reached the disk when it returns. Commits that
@@ -21,13 +21,13 @@ from typing import Any, Final
 
 import apsw
 
-from bendybus.model.errors import DataFolderUnusable, EntityNotFound
-from bendybus.model.ids import COUNTER_BITS, SubQueue
+from bendybus.model.errors import DataFolderUnusable
+from bendybus.model.ids import SubQueue
 from bendybus.store.port import UNTIL_REOPENED
+from bendybus.store.sql.database import SqlDatabase
 from bendybus.store.sqlite.private_files import keep_private
 from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
-from bendybus.store.sqlite.traffic import TrafficNotes
 from bendybus.store.sqlite.upgrading import upgrade
 
 SCHEMA_VERSION: Final = 5
@@ -35,24 +35,12 @@ SCHEMA_VERSION: Final = 5
 OLDEST_VERSION: Final = 2
 APPLICATION_ID: Final = 0x42454E44  # "BEND"
 
-COUNTER_BITS_HERE: Final = 44
-NO_ROW: Final = 0
-
 LOG_BYTES_KEPT: Final = 64 * 1024 * 1024
 # SQLite's own VFS reads and writes less than 128 KiB in one call.
 _LOG_BYTES_TOGETHER: Final = 64 * 1024
 CACHE_KIBIBYTES: Final = 1200
 # Messages of one session lie in many pages, which those of the next few sessions share.
 CACHE_KIBIBYTES_FOR_SESSIONS: Final = 3000
-
-# Errors that say the request was wrong, not the disk. All others take the store offline.
-REQUEST_ERRORS: Final = (
-    apsw.SQLError,
-    apsw.ConstraintError,
-    apsw.MismatchError,
-    apsw.RangeError,
-    apsw.TooBigError,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,41 +56,27 @@ class Pacing:
     retry_seconds: float = 0.5
 
 
-class Database:
-    """One open file. Used by the lane's thread alone."""
+class SqliteDatabase(SqlDatabase):
+    """One open file."""
+
+    corrupt = (apsw.CorruptError,)
+    conflict = (apsw.ConstraintError,)
+    unreadable = (ValueError, TypeError, apsw.SQLError)
 
     def __init__(self, connection: apsw.Connection, pacing: Pacing) -> None:
+        super().__init__(is_shared=False)
         self.connection = connection
-        self.execute: Final = connection.execute
+        self.statements = STATEMENTS
+        self.execute = connection.execute
         self._pacing = pacing
         self._is_synced = True
         self._log_pages = 0
-        # What to add to a sequence number of a queue to get its row.
-        self._offsets: dict[int, int] = {}
-        # The main queue of every fragment held here, by entity and fragment, and of every queue
-        # the one that counts its bytes: its fragment's, or the one of its topic.
-        self._fragments: dict[tuple[int, int], int] = {}
-        self._mains: dict[int, int] = {}
-        # Those of which messages are received by session; only these keep track of sessions.
-        self.session_queues: set[int] = set()
         connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._note_log)
-        for row in self.rows("queues"):
-            self.note_queue(*row)
-        # Queues that may have runs. One too many costs a look.
-        self.queues_with_runs: set[int] = {
-            queue for (queue,) in self.rows("queues_with_runs", (COUNTER_BITS_HERE,))
-        }
+        self.load()
         self.run("end_holds", (UNTIL_REOPENED,))
-        # What was thrown away and is still to be deleted: how many contents, how many bytes.
-        [(lists,)] = self.rows("litter_left")
-        self.litter_bodies: int = lists
-        self.litter_bytes = 0
-        # What the commit under way does, for those who count it.
-        self.traffic = TrafficNotes()
-        # What duplicate detection knows.
-        self.seen = SeenIndex()
-        self.seen.load(connection)
+        self.seen = SeenIndex(self)
+        self.seen.load(connection.execute(STATEMENTS["logged_ids"]))
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing."""
@@ -114,8 +88,30 @@ class Database:
         return rows[0] if rows else None
 
     def rows(self, name: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Execute a statement that returns rows; for start-up and management, not for traffic."""
-        return self.execute(STATEMENTS[name], bindings).fetchall()
+        """Execute a statement that returns rows."""
+        return list(self.execute(STATEMENTS[name], bindings))
+
+    def array(self, numbers: Iterable[int]) -> object:
+        """Bind many numbers."""
+        return apsw.carray(array("q", numbers))
+
+    def blobs(self, values: Sequence[bytes]) -> object:
+        """Bind many contents."""
+        return apsw.carray(values)
+
+    def texts(self, values: Sequence[str | None]) -> object:
+        """Bind many texts."""
+        return apsw.carray(tuple(values))
+
+    @property
+    def changed(self) -> int:
+        """How many rows the last statement changed."""
+        return self.connection.changes()
+
+    @property
+    def changes_made(self) -> int:
+        """How many rows were ever changed here."""
+        return self.connection.total_changes()
 
     def begin(self, *, is_synced: bool) -> None:
         """Start a commit that will, or will not, wait for the disk."""
@@ -123,30 +119,12 @@ class Database:
             self.execute("PRAGMA synchronous=FULL" if is_synced else "PRAGMA synchronous=NORMAL")
             self._is_synced = is_synced
         self.execute("BEGIN IMMEDIATE")
-        self.seen.settle()
-        self.traffic.begin()
+        self.begin_work()
 
-    def begin_caller(self) -> None:
-        """Start the work of one of the callers whom a commit is for."""
-        self.execute("SAVEPOINT caller")
-        self.seen.settle()
-        self.traffic.begin()
-
-    def end_caller(self) -> None:
-        """Make the caller's work, or what is left of it, part of the commit."""
-        self.execute("RELEASE caller")
-
-    def undo_caller(self) -> None:
-        """Undo the work of the caller."""
-        self.execute("ROLLBACK TO caller")
-        self.seen.undo()
-        self.traffic.undo()
-
-    def undo(self) -> None:
-        """Undo the commit, of a single caller, that was begun."""
-        self.execute("ROLLBACK")
-        self.seen.undo()
-        self.traffic.undo()
+    def commit(self) -> None:
+        """Commit what was begun, unless it was undone."""
+        if self.connection.in_transaction:
+            self.execute("COMMIT")
 
     def note_queue(
         self,
@@ -157,73 +135,18 @@ class Database:
         sub_queue: int,
         requires_session: object,
     ) -> None:
-        """Note that a queue is here. Main ones come before the others, topics before the rest."""
-        if sub_queue == SubQueue.MAIN:
-            self._fragments[entity, fragment] = number
-            if requires_session:
-                self.session_queues.add(number)
-                self.execute(f"PRAGMA cache_size=-{CACHE_KIBIBYTES_FOR_SESSIONS}")
-        counting = entity if topic is None else topic
-        self._mains[number] = self._fragments[counting, fragment]
-        self._offsets[number] = (number << COUNTER_BITS_HERE) - (fragment << COUNTER_BITS)
+        """Note that a queue is here; sessions want more memory."""
+        super().note_queue(number, topic, entity, fragment, sub_queue, requires_session)
+        if requires_session and sub_queue == SubQueue.MAIN:
+            self.execute(f"PRAGMA cache_size=-{CACHE_KIBIBYTES_FOR_SESSIONS}")
 
-    def forget_queues(self, entity: int, queues: Sequence[int]) -> None:
-        """Note that the queues of an entity are here no longer."""
-        for key in [key for key in self._fragments if key[0] == entity]:
-            del self._fragments[key]
-        for queue in queues:
-            del self._mains[queue]
-            del self._offsets[queue]
-            self.session_queues.discard(queue)
-        self.traffic.forget(queues)
-
-    def by_session(self, queue: int) -> int | None:
-        """Return 1 if messages of a queue are received by session."""
-        return 1 if queue in self.session_queues else None
-
-    @property
-    def fragments_held(self) -> int:
-        """How many fragments are here."""
-        return len(self._fragments)
-
-    @property
-    def queue_numbers(self) -> list[int]:
-        """The numbers of all queues that are here."""
-        return list(self._offsets)
-
-    def offset(self, queue: int) -> int:
-        """Return what makes a sequence number of the queue its row. Raises `EntityNotFound`."""
-        try:
-            return self._offsets[queue]
-        except KeyError:
-            raise EntityNotFound(f"The store holds no queue {queue}.") from None
-
-    def main(self, queue: int) -> int:
-        """Return the queue that counts the bytes: the fragment's main one, or its topic's."""
-        return self._mains[queue]
-
-    def sequence_of(self, row: int) -> int:
-        """Return the sequence number of a message, wherever it is."""
-        return row - self._offsets[row >> COUNTER_BITS_HERE]
-
-    def message_ids(self, queue: int, sequences: Sequence[int]) -> list[int]:
-        """Return the rows of messages; `NO_ROW` for a number that cannot be of this queue."""
-        offset = self.offset(queue)
-        ids = [offset + sequence for sequence in sequences]
-        first, end = rows_of_queue(queue)
-        if ids and (min(ids) < first or max(ids) >= end):
-            return [row if first <= row < end else NO_ROW for row in ids]
-        return ids
-
-    @property
-    def is_log_long(self) -> bool:
-        """Whether it is time to write the log back."""
-        return self._log_pages >= self._pacing.log_pages_max
-
-    def write_back(self) -> None:
-        """Write the log back into the main file as far as readers allow."""
+    def write_back(self) -> bool:
+        """Write a long log back into the main file, as far as readers allow."""
+        if self._log_pages < self._pacing.log_pages_max:
+            return False
         self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._log_pages = 0
+        return True
 
     def close(self) -> None:
         """Close, writing the log back. If that fails, opening does it."""
@@ -239,17 +162,7 @@ class Database:
         return apsw.SQLITE_OK
 
 
-def ids_array(ids: Iterable[int]) -> object:
-    """Bind many ids, at least one, as one parameter."""
-    return apsw.carray(array("q", ids))
-
-
-def rows_of_queue(queue: int) -> tuple[int, int]:
-    """Return the first row that a queue's messages may have, and the first beyond."""
-    return queue << COUNTER_BITS_HERE, (queue + 1) << COUNTER_BITS_HERE
-
-
-def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Database:
+def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> SqliteDatabase:
     """Open or create the store in the file.
 
     Raises `apsw.Error` when the disk does not let us, and `DataFolderUnusable`, leaving the file
@@ -268,7 +181,7 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Data
             _check_tables(connection, path)
         _make_sure_of_log(connection, path, vfs or "")
         _empty_log(connection)
-        return Database(connection, pacing)
+        return SqliteDatabase(connection, pacing)
     except (KeyError, TypeError) as error:
         connection.close(force=True)
         raise DataFolderUnusable(

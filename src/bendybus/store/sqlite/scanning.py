@@ -20,9 +20,9 @@ from bendybus.model.scanned import NO_INSTANT, Scanned, Slices
 from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.checksums import are_intact, seeds_of
 from bendybus.store.scan import Scan
-from bendybus.store.sqlite.database import COUNTER_BITS_HERE, rows_of_queue
+from bendybus.store.sql.database import COUNTER_BITS_HERE, rows_of_queue
+from bendybus.store.sql.runs import RUN_LENGTH_MAX, Run
 from bendybus.store.sqlite.digits import Uneven, long_numbers, short_numbers
-from bendybus.store.sqlite.runs import RUN_LENGTH_MAX, Run
 from bendybus.store.sqlite.scanned_texts import marks_of, seeds_with_keys, slices_of
 from bendybus.store.sqlite.scanner import Suspicious
 from bendybus.store.sqlite.statements import STATEMENTS

@@ -5,38 +5,66 @@ even one in SQLite's memory took longer than all the rest of a send. What a comm
 callers has added is taken back when that is rolled back.
 """
 
-from collections.abc import Mapping
-from typing import Final
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-import apsw
+from bendybus.model.ids import Instant
+from bendybus.store.sql.database import SqlDatabase
+from bendybus.store.sql.seen_ids import DIGEST_SIZE, SeenIds
 
-from bendybus.store.sqlite.statements import STATEMENTS
-
-# 96 bits: that two of a thousand million ids are taken for one is less likely than that the disk
-# loses both. Twelve bytes are also what fits into the smallest object that Python makes for them.
-DIGEST_SIZE: Final = 12
+# What is forgotten in one turn: rows of the log, and about so many ids.
+FORGOTTEN_ROWS_MAX: Final = 500
+FORGOTTEN_IDS_MAX: Final = 2000
 
 
-class SeenIndex:
-    """Of every queue the digests of ids, and when each was first seen."""
+class SeenIndex(SeenIds):
+    """See `SeenIds`."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
         self._queues: dict[int, dict[bytes, int]] = {}
         # What to write back if the work under way is undone: None for what was not there.
         self._before: list[tuple[int, Mapping[bytes, int | None]]] = []
 
-    def load(self, connection: apsw.Connection) -> None:
-        """Read the log."""
-        for queue, seen_at, digests in connection.execute(STATEMENTS["logged_ids"]):
+    def load(self, log: Iterable[tuple[Any, ...]]) -> None:
+        """Read the log, row by row."""
+        for queue, seen_at, digests in log:
             self.of(queue).update(dict.fromkeys(split(digests), seen_at))
 
-    def of(self, queue: int) -> dict[bytes, int]:
-        """Return the ids of one queue. Who changes them calls `note`."""
-        return self._queues.setdefault(queue, {})
+    def new_among(
+        self, queue: int, digests: Sequence[bytes | None], since: Instant, now: Instant
+    ) -> Sequence[int]:
+        """Return which are new, and remember them."""
+        known = self.of(queue)
+        before: dict[bytes, int | None] = dict.fromkeys(
+            [each for each in digests if each is not None]
+        )
+        if len(before) == len(digests) and known.keys().isdisjoint(before):
+            # Mostly: all have an id, each another one, and none of these was ever seen.
+            new: Sequence[int] = range(len(digests))
+            known.update(dict.fromkeys(before, now))
+        else:
+            new, before = _new_among_known(known, digests, since, now)
+        if before:
+            self._before.append((queue, before))
+            self._database.run("log_seen", (queue, now, b"".join(before)))
+        return new
 
-    def note(self, queue: int, before: Mapping[bytes, int | None]) -> None:
-        """Note what ids were before a change, in case that it is undone."""
-        self._before.append((queue, before))
+    def forget(self, queue: int, until: Instant) -> int:
+        """Forget rows of the log, and their ids."""
+        database = self._database
+        limits = (FORGOTTEN_ROWS_MAX, FORGOTTEN_IDS_MAX * DIGEST_SIZE)
+        found = database.row("oldest_seen", (queue, until, *limits))
+        assert found is not None, "an aggregate always has one row"
+        rows: list[int] = json.loads(found[0])
+        if rows:
+            self._unindex(queue, split(found[1]), until)
+            database.run("unlog_seen", (database.array(rows),))
+        oldest = database.row("first_seen", (queue,))
+        assert oldest is not None, "an aggregate always has one row"
+        seen_at: int = oldest[0]
+        return seen_at
 
     def settle(self) -> None:
         """Note that what was done so far can no longer be undone alone."""
@@ -52,6 +80,35 @@ class SeenIndex:
                 else:
                     known[digest] = seen_at
         self._before.clear()
+
+    def of(self, queue: int) -> dict[bytes, int]:
+        """Return the ids of one queue. Who changes them notes what they were before."""
+        return self._queues.setdefault(queue, {})
+
+    def _unindex(self, queue: int, digests: Sequence[bytes], until: Instant) -> None:
+        """Take ids out of the index, unless they were seen again later."""
+        known = self.of(queue)
+        old = {digest: known[digest] for digest in digests if known.get(digest, until + 1) <= until}
+        self._before.append((queue, old))
+        for digest in old:
+            del known[digest]
+
+
+def _new_among_known(
+    known: dict[bytes, int], digests: Sequence[bytes | None], since: Instant, now: Instant
+) -> tuple[list[int], dict[bytes, int | None]]:
+    """Look at each by itself; return which are new, and what is to be known of their ids before."""
+    before: dict[bytes, int | None] = {}
+    new: list[int] = []
+    for at, digest in enumerate(digests):
+        if digest is not None:
+            seen_at = known.get(digest)
+            if seen_at is not None and seen_at > since:
+                continue
+            before[digest] = seen_at
+            known[digest] = now
+        new.append(at)
+    return new, before
 
 
 def split(digests: bytes) -> tuple[bytes, ...]:

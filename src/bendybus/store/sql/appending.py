@@ -1,0 +1,170 @@
+"""Appends messages, inside the lane's transaction.
+
+The seed of a message's checksum is made of what never changes about it: the row of its body and
+the time it was enqueued, with their upper halves folded into the lower, and the session and
+partition key if it has any. `damage` makes it again from the stored row.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Final
+
+from bendybus.model.errors import QuotaExceeded
+from bendybus.model.ids import Instant
+from bendybus.model.message import Message
+from bendybus.model.operations import Append
+from bendybus.model.packed_messages import PackedMessages
+from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
+from bendybus.store.figures import Event
+from bendybus.store.marks import marks_to_text
+from bendybus.store.sql.counting import count_in
+from bendybus.store.sql.database import SqlDatabase, rows_of_queue
+from bendybus.store.sql.packed_appending import insert_packed
+from bendybus.store.sql.session_locks import note_arrivals, note_late_arrivals
+from bendybus.store.sql.thinning import new_indexes
+
+# The place of that among the fields of a message.
+_DELAYED_UNTIL: Final = 4
+
+
+def append(database: SqlDatabase, operation: Append, now: Instant) -> int:
+    """Append; return the first sequence number."""
+    queue, messages = operation.queue, operation.messages
+    offset = database.offset(queue)
+    new = new_indexes(database, queue, operation, now)
+    if new is not None:
+        messages = [messages[at] for at in new]
+        if operation.messages and not messages:
+            _note(database, operation, 0, 0)
+            return 0
+    if isinstance(messages, PackedMessages):
+        content_bytes = len(messages.contents)
+    else:
+        content_bytes = sum([len(message.content) for message in messages])
+    size = content_bytes + CHECKSUM_SIZE * len(messages)
+    main = database.main(queue)
+    if main != queue:
+        # The bytes of a sub-queue are counted, and refused, on the main one.
+        _reserve(database, main, (0, size, operation.bytes_max))
+        size = 0
+    wanted = len(messages), size, operation.bytes_max
+    if operation.numbered_from is None:
+        first = rows_of_queue(queue)[0] + _reserve(database, queue, wanted)
+    else:
+        first = operation.numbered_from + offset
+        if database.row("take_room", (queue, *wanted)) is None:
+            raise quota_exceeded(database, queue, size, operation.bytes_max)
+    if messages:
+        _insert(database, operation, messages, first, now)
+        note_arrivals(database, queue, first, len(messages), now)
+        if operation.numbered_from is not None:
+            note_late_arrivals(database, queue, first, len(messages))
+    _note(database, operation, len(messages), content_bytes)
+    return first - offset
+
+
+def _note(database: SqlDatabase, operation: Append, count: int, content_bytes: int) -> None:
+    """Note what arrived, for those who count it."""
+    queue, notes = operation.queue, database.traffic
+    notes.note(queue, Event.ACCEPTED if operation.transfers is None else Event.FORWARDED, count)
+    notes.note(queue, Event.ACCEPTED_BYTES, content_bytes)
+    notes.note(queue, Event.DROPPED, len(operation.messages) - count)
+
+
+def _insert(
+    database: SqlDatabase, operation: Append, messages: Sequence[Message], first: int, now: Instant
+) -> None:
+    queue = operation.queue
+    if isinstance(messages, PackedMessages):
+        insert_packed(database, queue, messages, first, now)
+        return
+    # Marks have only those that come from another queue, or are on their way to one.
+    is_travelling = operation.transfers is not None or database.main(queue) != queue
+    has_fields = is_travelling or any(map(_has_fields, messages))
+    bodies = database.blobs(_sealed(first, messages, now, has_fields=has_fields))
+    database.run("append_bodies", (first, bodies))
+    if has_fields:
+        fields = [_fields(message, now) for message in messages]
+        by_session = database.by_session(queue)
+        bindings = (first, queue, now, json.dumps(fields), by_session)
+        database.run("append_messages_with_fields", bindings)
+        scheduled = sum([each[_DELAYED_UNTIL] is not None for each in fields])
+        if scheduled:
+            count_in(database, queue, scheduled=scheduled)
+    else:
+        database.run("append_messages", (first, queue, now, bodies))
+
+
+def sealed_messages(first: int, messages: Sequence[Message], now: Instant) -> Sequence[bytes]:
+    """Return contents with their checksums, as they lie in rows from the first on."""
+    return _sealed(first, messages, now, has_fields=any(map(_has_fields, messages)))
+
+
+def _sealed(
+    first: int, messages: Sequence[Message], now: Instant, *, has_fields: bool
+) -> Sequence[bytes]:
+    rows = range(first, first + len(messages))
+    seeds: Iterable[int]
+    if has_fields:
+        seeds = map(_seed_with_fields, rows, messages, repeat(now))
+    else:
+        seeds = [(both := body ^ now) ^ both >> 32 for body in rows]
+    return sealed([message.content for message in messages], seeds)
+
+
+def quota_exceeded(database: SqlDatabase, queue: int, size: int, bytes_max: int) -> QuotaExceeded:
+    """Make the refusal of so many bytes more."""
+    counts = database.row("counts", (queue,))
+    assert counts is not None, "its offset is known, so the queue is here"
+    return QuotaExceeded(
+        f"The fragment is full: it holds {counts[1]} bytes of {bytes_max}, and what was"
+        f" sent has {size}."
+    )
+
+
+def _reserve(database: SqlDatabase, queue: int, wanted: tuple[int, int, int]) -> int:
+    """Take so many counters and bytes, if there is room; return the first counter."""
+    row = database.row("reserve_counters", (queue, *wanted))
+    if row is None:
+        _, size, bytes_max = wanted
+        raise quota_exceeded(database, queue, size, bytes_max)
+    counter: int = row[0]
+    return counter
+
+
+def _has_fields(message: Message) -> bool:
+    return (
+        message.expires_at is not None
+        or message.session_id is not None
+        or message.partition_key is not None
+        or message.scheduled_at is not None
+    )
+
+
+def _delayed_until(message: Message, now: Instant) -> Instant | None:
+    """Return when the message's time comes, unless it has come."""
+    scheduled_at = message.scheduled_at
+    return scheduled_at if scheduled_at is not None and scheduled_at > now else None
+
+
+def _seed_with_fields(body: int, message: Message, now: Instant) -> int:
+    both = body ^ (_delayed_until(message, now) or now)
+    seed = both ^ both >> 32
+    session_id, key = message.session_id, message.partition_key
+    if session_id is not None or key is not None:
+        return seed_with_fields(seed, session_id, key)
+    return seed
+
+
+def _fields(
+    message: Message, now: Instant
+) -> tuple[int, int | None, str | None, str | None, int | None, str | None]:
+    return (
+        len(message.content) + CHECKSUM_SIZE,
+        message.expires_at,
+        message.session_id,
+        message.partition_key,
+        _delayed_until(message, now),
+        None if message.marks is None else marks_to_text(message.marks),
+    )

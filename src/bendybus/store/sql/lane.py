@@ -1,0 +1,326 @@
+"""One thread per store, and group commit.
+
+What waits while a commit runs is committed together, as one transaction. Each caller's work has
+its own savepoint, so a refusal undoes that work alone.
+
+    ONLINE ── take offline ──► OFFLINE ── bring online ──► ONLINE
+      │                                                       ▲
+      └── the database fails ──► FAILED ── retried by itself ─┘
+
+A failure in the middle leaves it open whether the commit reached the disk: those callers get
+`StoreFailed`. Everybody else gets `StoreUnavailable`: nothing of theirs was written. A file that
+is damaged, or not ours, does not heal by itself and is not retried: that one waits to be brought
+online.
+"""
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final, Generic, TypeVar
+
+from bendybus.model.errors import (
+    BusError,
+    MessagingInternal,
+    ServerBusy,
+    StoreFailed,
+    StoreUnavailable,
+)
+from bendybus.model.store_status import StoreState
+from bendybus.store.figures import COMMIT_CALLERS, COMMIT_SECONDS, Happened, Histogram
+from bendybus.store.sql import litter
+from bendybus.store.sql.database import SqlDatabase
+from bendybus.store.sql.failures import Failures
+
+JOBS_TOGETHER_MAX: Final = 256
+JOBS_WAITING_MAX: Final = 10_000
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+D = TypeVar("D", bound=SqlDatabase)
+
+
+@dataclass(slots=True)
+class _Job(Generic[D, T]):
+    work: Callable[[D], T]
+    is_synced: bool
+    future: "asyncio.Future[T]"
+
+
+@dataclass(slots=True)
+class _Control:
+    """A change of state asked for by the owner, in turn with the jobs."""
+
+    action: Callable[[], None]
+    future: "asyncio.Future[None]"
+
+
+_Outcome = tuple["asyncio.Future[Any]", Any, BaseException | None]
+
+
+class Lane(Generic[D]):
+    """Runs work on the database, in order, many callers to a commit."""
+
+    def __init__(
+        self,
+        number: int,
+        open_database: Callable[[], D],
+        failures: Failures,
+        *,
+        retry_seconds: float,
+        let_go: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.state = StoreState.OFFLINE
+        self.reason = "not started"
+        self.commits = 0
+        # How many rows were ever changed, as of the last commit: while it is the same, so is what
+        # the store holds.
+        self.changes = 0
+        # How often the database was opened: a change tells that the store was away.
+        self.openings = 0
+        self.fragments_held = 0
+        # Figures for operators, since the broker started.
+        self.commit_seconds = Histogram(COMMIT_SECONDS)
+        self.commit_callers = Histogram(COMMIT_CALLERS)
+        self.failures = 0
+        self.write_backs = 0
+        self.traffic: dict[Happened, int] = {}
+        self._open_database = open_database
+        self._failures = failures
+        # Makes others who have the database open close it.
+        self._let_go = let_go
+        self._retry_seconds = retry_seconds
+        self._is_retried = False
+        self._database: D | None = None
+        self._waiting: queue.SimpleQueue[_Job[D, Any] | _Control] = queue.SimpleQueue()
+        self._is_closed = False
+        self._is_ending = False
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> None:
+        """Open the database. A store that cannot be opened starts as FAILED and is retried."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name=f"store-{self.number}", daemon=True)
+        self._thread.start()
+        await self._control(self._open)
+
+    async def close(self) -> None:
+        """Finish what waits, write the log back, end the thread. May be called again."""
+        if self._thread is None:
+            return
+        if not self._is_closed:
+            # From here on nothing more is queued, so nothing can be left behind unanswered.
+            self._is_closed = True
+            assert self._loop is not None
+            self._waiting.put(_Control(self._end, self._loop.create_future()))
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        self._thread = None
+
+    def submit(self, work: Callable[[D], T], *, is_synced: bool) -> "asyncio.Future[T]":
+        """Queue work; the future ends when its commit has.
+
+        Cancelling the future stops work that has not begun; work that has begun is committed.
+        """
+        assert self._loop is not None, "the lane is not started"
+        future: asyncio.Future[T] = self._loop.create_future()
+        if self.state is not StoreState.ONLINE or self._is_closed:
+            future.set_exception(StoreUnavailable(self.number, self.reason or "it is closing"))
+        elif self._waiting.qsize() >= JOBS_WAITING_MAX:
+            future.set_exception(ServerBusy(f"Messaging store {self.number} is overloaded."))
+        else:
+            self._waiting.put(_Job(work, is_synced, future))
+        return future
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for their turn."""
+        return self._waiting.qsize()
+
+    async def take_offline(self, reason: str) -> None:
+        """Stop serving after what waits now."""
+        await self._control(lambda: self._go_offline(reason))
+
+    async def bring_online(self) -> None:
+        """Open again. Raises `StoreUnavailable` if that fails; it is then retried by itself."""
+        await self._control(self._open)
+        if self.state is not StoreState.ONLINE:
+            raise StoreUnavailable(self.number, self.reason)
+
+    async def _control(self, action: Callable[[], None]) -> None:
+        assert self._loop is not None, "the lane is not started"
+        if self._is_closed:
+            raise StoreUnavailable(self.number, "it is closed")
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.put(_Control(action, future))
+        await future
+
+    # What follows runs in the lane's own thread.
+
+    def _run(self) -> None:
+        while not self._is_ending:
+            try:
+                first = self._waiting.get(timeout=self._patience())
+            except queue.Empty:
+                self._open()
+                continue
+            jobs: list[_Job[D, Any]] = []
+            control = self._gather(first, jobs)
+            if jobs:
+                self._deliver(self._commit(jobs))
+                self._tidy_up()
+            if control is not None:
+                control.action()
+                self._deliver([(control.future, None, None)])
+
+    def _patience(self) -> float | None:
+        return self._retry_seconds if self._is_retried else None
+
+    def _gather(self, first: _Job[D, Any] | _Control, jobs: list[_Job[D, Any]]) -> _Control | None:
+        """Take what waits, up to a bound or a change of state."""
+        entry: _Job[D, Any] | _Control = first
+        while True:
+            if isinstance(entry, _Control):
+                return entry
+            if not entry.future.cancelled():
+                jobs.append(entry)
+            if len(jobs) == JOBS_TOGETHER_MAX:
+                return None
+            try:
+                entry = self._waiting.get_nowait()
+            except queue.Empty:
+                return None
+
+    def _commit(self, jobs: Sequence[_Job[D, Any]]) -> list[_Outcome]:
+        database = self._database
+        if database is None:
+            refusal = StoreUnavailable(self.number, self.reason)
+            return [(job.future, None, refusal) for job in jobs]
+        is_committing = False
+        begun = perf_counter()
+        try:
+            database.begin(is_synced=any(job.is_synced for job in jobs))
+            if len(jobs) == 1:
+                outcomes = [self._work_alone(database, jobs[0])]
+            else:
+                outcomes = [self._work_together(database, job) for job in jobs]
+            is_committing = True
+            database.commit()
+        except self._failures.every as error:
+            self._fail(error)
+            failure: BusError = StoreUnavailable(self.number, self.reason)
+            if is_committing and not self._failures.is_unwritten(error):
+                failure = StoreFailed(self.number, self.reason)
+            return [(job.future, None, failure) for job in jobs]
+        self.commit_seconds.add(perf_counter() - begun)
+        self.commit_callers.add(len(jobs))
+        database.traffic.count_into(self.traffic)
+        self.commits += 1
+        self.changes = database.changes_made
+        self.fragments_held = database.fragments_held
+        return outcomes
+
+    def _work_alone(self, database: D, job: _Job[D, Any]) -> _Outcome:
+        """Do the only work of a commit; a refusal rolls the whole of it back."""
+        try:
+            return job.future, job.work(database), None
+        except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
+            refusal = self._refusal(error)
+            database.undo()
+            return job.future, None, refusal
+
+    def _work_together(self, database: D, job: _Job[D, Any]) -> _Outcome:
+        """Do one of several works of a commit; a refusal undoes this one."""
+        database.begin_caller()
+        try:
+            outcome: _Outcome = job.future, job.work(database), None
+        except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
+            outcome = job.future, None, self._refusal(error)
+            database.undo_caller()
+        database.end_caller()
+        return outcome
+
+    def _refusal(self, error: Exception) -> BusError:
+        """Return what the caller is told. Raises the error again if it is the database's own."""
+        if isinstance(error, BusError):
+            return error
+        if isinstance(error, self._failures.every) and not self._failures.is_of_request(error):
+            raise error
+        _log.error("a store call failed", exc_info=error)
+        return MessagingInternal(f"{type(error).__name__}: {error}")
+
+    def _tidy_up(self) -> None:
+        """Delete litter, and do what was put off, after the callers have their answer."""
+        database = self._database
+        if database is None:
+            return
+        try:
+            if litter.is_much(database):
+                database.begin(is_synced=False)
+                litter.collect(database)
+                database.commit()
+            if database.write_back():
+                self.write_backs += 1
+        except self._failures.every as error:
+            if not self._failures.is_passing(error):
+                self._fail(error)
+
+    def _open(self) -> None:
+        if self._database is not None:
+            return
+        try:
+            self._let_go()
+            self._database = self._open_database()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the lane must live to say so
+            self._fail(error)
+            return
+        self.fragments_held = self._database.fragments_held
+        self.state, self.reason, self._is_retried = StoreState.ONLINE, "", False
+        # Last, so that whoever sees the number change finds the store online.
+        self.openings += 1
+        _log.info("store %d online", self.number, extra={"store": self.number})
+
+    def _fail(self, error: Exception) -> None:
+        reason = self._failures.description(error)
+        self.failures += 1
+        if self.state is not StoreState.FAILED or self.reason != reason:
+            _log.error("store %d failed: %s", self.number, reason, extra={"store": self.number})
+        self.state, self.reason = StoreState.FAILED, reason
+        self._is_retried = not self._failures.is_lasting(error)
+        self._let_go()
+        database, self._database = self._database, None
+        if database is not None:
+            database.abandon()
+
+    def _go_offline(self, reason: str) -> None:
+        self.state, self.reason, self._is_retried = StoreState.OFFLINE, reason, False
+        self._let_go()
+        database, self._database = self._database, None
+        if database is not None:
+            with contextlib.suppress(*self._failures.every):
+                database.close()
+
+    def _end(self) -> None:
+        self._is_ending = True
+        self._go_offline("the broker is stopping")
+
+    def _deliver(self, outcomes: list[_Outcome]) -> None:
+        assert self._loop is not None
+        # The loop is gone when the process is being torn down; nobody waits any more then.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_settle_futures, outcomes)
+
+
+def _settle_futures(outcomes: list[_Outcome]) -> None:
+    for future, result, error in outcomes:
+        if future.done():  # Its caller was cancelled.
+            continue
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)

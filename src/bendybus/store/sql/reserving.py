@@ -1,0 +1,205 @@
+"""Reserves messages for readers, deletes what they are done with, frees what they give back.
+
+Each call makes or ends one reservation. How large one is, the caller says: what a reservation
+writes, its end writes again, so both are bounded.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from bendybus.model.errors import ReaderLost
+from bendybus.model.ids import Instant
+from bendybus.model.operations import CommitReserved, GiveBack, Reserve, ReserveChosen, Reserved
+from bendybus.store.figures import Event
+from bendybus.store.sql.damage import despite_damage
+from bendybus.store.sql.database import SqlDatabase, rows_of_queue
+from bendybus.store.sql.readers import ReaderKey, check_within, find_reservations, held_place
+from bendybus.store.sql.runs import unfold_around, unfold_oldest
+from bendybus.store.sql.settling import Found, delete
+
+# How often more sessions are looked at if those before had nothing; each time as many as messages
+# are wanted.
+_ROUNDS_MAX: Final = 5
+
+# Rows and sizes of messages.
+_Sized = tuple[list[int], list[int]]
+
+
+class _Free(NamedTuple):
+    """Messages to reserve, how large they are, and the sessions that were looked at for them."""
+
+    ids: list[int]
+    size: int
+    sessions: list[str]
+
+
+def reserve(database: SqlDatabase, operation: Reserve, now: Instant) -> Reserved:
+    """Keep the oldest free messages for a reader, or return what it has already."""
+    key = ReaderKey(operation.queue, operation.reader, operation.token)
+    place = held_place(database, key, now)
+    check_within(key, place, operation.after)
+    for known in find_reservations(database, key, operation.after, place.position, 1):
+        return Reserved(known.position, known.messages, known.bytes)
+    unfold_oldest(database, key.queue, operation.count_max, now)
+    found = despite_damage(
+        database, rows_of_queue(key.queue), lambda: _find_free(database, operation, now)
+    )
+    if not found.ids:
+        return Reserved(operation.after, 0, 0)
+    made = _make(database, key, place.position, found.ids, found.size, now)
+    if found.sessions:
+        _note_emptied(database, key.queue, found.sessions, now)
+    return made
+
+
+def reserve_chosen(database: SqlDatabase, operation: ReserveChosen, now: Instant) -> Reserved:
+    """Keep those of the named messages that are free."""
+    key = ReaderKey(operation.queue, operation.reader, operation.token)
+    position = held_place(database, key, now).position
+    if not operation.sequences:
+        return Reserved(position, 0, 0)
+    rows = database.message_ids(key.queue, operation.sequences)
+    unfold_around(database, key.queue, rows)
+
+    def find() -> tuple[list[int], int]:
+        return _cut(
+            _sized(database, "find_chosen", (database.array(rows), now)), operation.bytes_max
+        )
+
+    ids, size = despite_damage(database, rows_of_queue(key.queue), find)
+    if not ids:
+        return Reserved(position, 0, 0)
+    return _make(database, key, position, ids, size, now)
+
+
+def commit(database: SqlDatabase, operation: CommitReserved, now: Instant) -> int:
+    """Delete the messages of the next reservation; return the position that is done with."""
+    key = ReaderKey(operation.queue, operation.reader, operation.token)
+    place = held_place(database, key, now)
+    until = operation.until
+    if until <= place.committed:
+        return place.committed
+    check_within(key, place, until)
+    committed = until
+    # Two: with the last one gone there is nothing left to do.
+    found = find_reservations(database, key, place.committed, until, 2)
+    if found:
+        ids, bodies, size = _rows_of(database, found[0].number)
+        if ids:
+            bodies = [] if bodies == ids else bodies
+            delete(database, key.queue, Found(ids, bodies, size, [], 0))
+            database.traffic.note(key.queue, Event.COMPLETED, len(ids))
+        database.run("forget_reservation", (found[0].number,))
+        if len(found) > 1:
+            committed = found[0].position
+    database.run("note_committed", (key.queue, key.name, committed, now))
+    return committed
+
+
+def give_back(database: SqlDatabase, operation: GiveBack, now: Instant) -> Reserved:
+    """Free the messages of the last reservation, or forget the reader if it has none."""
+    queue, name = operation.queue, operation.reader
+    database.offset(queue)
+    reader = database.row("find_reader", (queue, name))
+    if reader is None:
+        raise ReaderLost.unknown(name)
+    token, _, committed, opened_at, _ = reader
+    if operation.token is not None and operation.token != token:
+        raise ReaderLost.taken_over(name)
+    found = database.row("last_reservation", (queue, name))
+    if found is None:
+        database.run("forget_reader", (queue, name))
+        return Reserved(committed, 0, 0)
+    # It is nobody's from now on, so it is not active either: whoever opens it gets the rest.
+    database.run("open_reader", (queue, name, operation.next_token, opened_at, 0))
+    number, position, messages, size = found
+    ids, _, _ = _rows_of(database, number)
+    if ids:
+        _free(database, queue, ids, now)
+        database.traffic.note(queue, Event.RETURNED, len(ids))
+    database.run("forget_reservation", (number,))
+    return Reserved(position, messages, size)
+
+
+def _make(
+    database: SqlDatabase, key: ReaderKey, last: int, ids: Sequence[int], size: int, now: Instant
+) -> Reserved:
+    """Write a reservation of messages, at least one."""
+    made = Reserved(last + 1, len(ids), size)
+    row = database.row("make_reservation", (key.queue, key.name, *made, now))
+    assert row is not None, "its number"
+    database.run("reserve_messages", (database.array(ids), row[0]))
+    database.run("note_position", (key.queue, key.name, made.position, now))
+    database.traffic.note(key.queue, Event.DELIVERED, len(ids))
+    return made
+
+
+def _find_free(database: SqlDatabase, operation: Reserve, now: Instant) -> _Free:
+    queue = operation.queue
+    first, end = rows_of_queue(queue)
+    if operation.before is not None:
+        end = min(end, max(first, operation.before + database.offset(queue)))
+    if queue in database.session_queues:
+        return _find_in_sessions(database, operation, end, now)
+    found = _sized(database, "find_reservable", (queue, now, operation.count_max, end))
+    return _Free(*_cut(found, operation.bytes_max), [])
+
+
+def _find_in_sessions(database: SqlDatabase, operation: Reserve, end: int, now: Instant) -> _Free:
+    """Find free messages of sessions that nobody holds."""
+    queue, count_max = operation.queue, operation.count_max
+    passed = 0
+    for _ in range(_ROUNDS_MAX):
+        bindings = (queue, now, count_max, end, passed)
+        row = database.row("find_reservable_of_sessions", bindings)
+        assert row is not None, "an aggregate always has one row"
+        sessions = list(dict.fromkeys(json.loads(row[2])))
+        if ids := json.loads(row[0]):
+            return _Free(*_cut((ids, json.loads(row[1])), operation.bytes_max), sessions)
+        if not sessions:
+            break
+        passed += len(sessions) - _note_emptied(database, queue, sessions, now)
+    return _Free([], 0, [])
+
+
+def _note_emptied(database: SqlDatabase, queue: int, sessions: Sequence[str], now: Instant) -> int:
+    """Note which of some sessions have nothing more to receive; return how many."""
+    names = json.dumps(sessions)
+    database.run("note_sessions_emptied", (queue, names, now))
+    count = database.changed
+    database.run("forget_idle_sessions", (queue, names))
+    return count
+
+
+def _sized(database: SqlDatabase, name: str, bindings: tuple[object, ...]) -> _Sized:
+    row = database.row(name, bindings)
+    assert row is not None, "an aggregate always has one row"
+    return json.loads(row[0]), json.loads(row[1])
+
+
+def _cut(found: _Sized, bytes_max: int) -> tuple[list[int], int]:
+    """Keep the rows that fit, and at least one; return how large they are, too."""
+    ids, sizes = found
+    total = sum(sizes)
+    if total <= bytes_max:
+        return ids, total
+    kept = max(1, sum(each <= bytes_max for each in accumulate(sizes)))
+    return ids[:kept], sum(sizes[:kept])
+
+
+def _rows_of(database: SqlDatabase, number: int) -> tuple[list[int], list[int], int]:
+    """Return the rows of a reservation's messages, those of their contents, and their size."""
+    row = database.row("find_reserved", (number,))
+    assert row is not None, "an aggregate always has one row"
+    return json.loads(row[0]), json.loads(row[1]), int(row[2])
+
+
+def _free(database: SqlDatabase, queue: int, ids: Sequence[int], now: Instant) -> None:
+    rows = database.array(ids)
+    if queue in database.session_queues:
+        database.run("free_reserved_of_sessions", (rows,))
+        database.run("note_sessions_freed", (rows, now))
+    else:
+        database.run("free_reserved", (rows,))

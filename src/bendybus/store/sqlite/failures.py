@@ -1,0 +1,47 @@
+"""What SQLite's errors mean."""
+
+from typing import Final
+
+import apsw
+
+from bendybus.model.errors import StartRefused
+
+# Errors that say the request was wrong, not the disk.
+_OF_REQUEST: Final = (
+    apsw.SQLError,
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    apsw.RangeError,
+    apsw.TooBigError,
+)
+_LASTING: Final = (apsw.CorruptError, apsw.NotADBError, StartRefused)
+
+
+class SqliteFailures:
+    """See `bendybus.store.sql.failures`."""
+
+    every: Final[tuple[type[Exception], ...]] = (apsw.Error,)
+
+    def is_of_request(self, error: Exception) -> bool:
+        """Say whether the request was wrong."""
+        return isinstance(error, _OF_REQUEST)
+
+    def is_lasting(self, error: Exception) -> bool:
+        """Say whether another try cannot mend it: a file that is damaged, or not ours."""
+        return isinstance(error, _LASTING)
+
+    def is_unwritten(self, error: Exception) -> bool:
+        """Say whether nothing was written: a full disk is found before the commit is."""
+        return isinstance(error, apsw.FullError)
+
+    def is_passing(self, error: Exception) -> bool:
+        """Say whether another program has the file just now."""
+        return isinstance(error, apsw.BusyError)
+
+    def description(self, error: Exception) -> str:
+        """Say what failed, with SQLite's own name, which tells a full disk from a broken one."""
+        if isinstance(error, StartRefused):
+            return str(error)
+        code = getattr(error, "extendedresult", 0)
+        names = apsw.mapping_result_codes | apsw.mapping_extended_result_codes
+        return f"{error} ({names[code] if code else type(error).__name__})"
