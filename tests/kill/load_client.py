@@ -69,15 +69,22 @@ class Link(asyncio.Protocol):
         self._engine: AmqpConnection
         self._transport: asyncio.Transport
         self._lost: asyncio.Future[None]
+        # Where it is connected, or tries to be.
+        self.port = 0
         self._is_stopped = False
 
     async def run(self, port: int) -> None:
-        """Connect, again and again, until stopped."""
+        """Connect to a broker, again and again, until stopped."""
+        await self.roam(lambda: port)
+
+    async def roam(self, choose: Callable[[], int]) -> None:
+        """Connect to whichever broker is chosen, again and again, until stopped."""
         loop = asyncio.get_running_loop()
         while not self._is_stopped:
             self._lost = loop.create_future()
+            self.port = choose()
             try:
-                await loop.create_connection(lambda: self, "127.0.0.1", port)
+                await loop.create_connection(lambda: self, "127.0.0.1", self.port)
             except OSError:
                 await asyncio.sleep(CONNECT_PAUSE_SECONDS)
             else:
@@ -90,7 +97,11 @@ class Link(asyncio.Protocol):
     def leave(self) -> None:
         """End the present connection too."""
         self.stop()
-        self._transport.close()
+        self.move()
+
+    def move(self) -> None:
+        """End the present connection, whether the broker answers or not."""
+        self._transport.abort()
 
     # What the transport says
 

@@ -1,6 +1,7 @@
 """A real broker in a process of its own, for tests that must see it start, stop or die."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -32,9 +33,12 @@ class BrokerProcess:
         options: Sequence[str] = (),
         tls: TlsFiles | None = None,
         *,
+        stores: Sequence[str] = (),
         has_flight: bool = False,
     ) -> None:
         self.folder = folder
+        # The URLs of its stores; without any they are files in the folder.
+        self.stores = stores
         self.amqp_port = 0
         self.http_port = 0
         # 0 without a certificate.
@@ -93,7 +97,7 @@ class BrokerProcess:
             # A test run that is killed must not leave brokers behind.
             *(("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()),
             *(sys.executable, "-m", "bendybus", "serve"),
-            *("--config", str(self._config), "--data", str(self.folder / "data")),
+            *("--config", str(self._config), *self._store_options()),
             *("--amqp-port", str(self.amqp_port), "--http-port", str(self.http_port)),
             *("--flight-port", str(self.flight_port) if self._has_flight else "none"),
             *("--ready-file", str(ready), *self._tls_options(), *self._options),
@@ -127,6 +131,12 @@ class BrokerProcess:
         lines = self.log.splitlines()
         return bool(lines) and "is used by another process" in lines[-1]
 
+    def _store_options(self) -> Iterator[str]:
+        for url in self.stores:
+            yield from ("--store", url)
+        if not self.stores:
+            yield from ("--data", str(self.folder / "data"))
+
     def _tls_options(self) -> Iterator[str]:
         if self._tls is not None:
             yield from ("--tls-cert", str(self._tls.cert), "--tls-key", str(self._tls.key))
@@ -141,6 +151,14 @@ class BrokerProcess:
     def kill(self) -> None:
         """End it without a warning, as a power cut would end the process."""
         self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Stop the process where it is; to others it is a broker that does not answer."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def _end(self, number: signal.Signals) -> int:
         process, self._process = self._process, None
@@ -162,12 +180,13 @@ def broker_process(
     folder: Path | None = None,
     options: Sequence[str] = (),
     tls: TlsFiles | None = None,
+    stores: Sequence[str] = (),
     has_flight: bool = False,
 ) -> Iterator[BrokerProcess]:
     """Run a broker while the block runs, in a temporary folder unless one is given."""
     with tempfile.TemporaryDirectory(prefix="bendybus-") as temporary:
         broker = BrokerProcess(
-            folder or Path(temporary), config, options, tls, has_flight=has_flight
+            folder or Path(temporary), config, options, tls, stores=stores, has_flight=has_flight
         )
         broker.start()
         try:
