@@ -1,4 +1,4 @@
-"""The ids that duplicate detection looks up, in the database: every front end must know them all."""
+"""The ids that duplicate detection looks up: in the database, where every front end finds them."""
 
 from collections.abc import Sequence
 from typing import Final
