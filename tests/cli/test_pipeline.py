@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bendybus.pipelines import PIPELINES
-from tests.cli.command import run
+from tests.cli.command import run_afresh as run
 from tests.cli.test_refusals import refused_line
 
 COUNTING = Path(__file__).parents[1] / "spark" / "counting.py"
