@@ -113,20 +113,31 @@ class Catalog:
 
         Subscriptions that it does not mention stay as they are.
         """
+        planned = await self._plan(entities, now)
+        if not planned.changed:
+            return
+
+        async def make() -> None:
+            # Another front end may have made them meanwhile.
+            plan = await self._plan(entities, now)
+            if plan.changed:
+                await self.records.write(plan.changed)
+
+        try:
+            await self.records.in_turn(make)
+        except StoreUnavailable as error:
+            raise StartRefused(
+                f"{error} So '{planned.changed[0].name}' cannot be created or changed; mend the"
+                " store, or start with the entities as they were"
+            ) from error
+
+    async def _plan(self, entities: Sequence[Queue | Topic], now: Instant) -> Plan:
         numbering = await self.records.numbering()
         plan = Plan(self.namespace, self.tier, self.standing(), numbering, now)
         for entity in entities:
             plan.declare(entity)
-        if not plan.changed:
-            return
         self._check_room(plan)
-        try:
-            await self.records.in_turn(lambda: self.records.write(plan.changed))
-        except StoreUnavailable as error:
-            raise StartRefused(
-                f"{error} So '{plan.changed[0].name}' cannot be created or changed; mend the store,"
-                " or start with the entities as they were"
-            ) from error
+        return plan
 
     def _check_room(self, plan: Plan) -> None:
         new = [

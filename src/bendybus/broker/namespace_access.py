@@ -1,16 +1,18 @@
 """The access rules of a namespace itself. Every store keeps a copy, as of its entities (R7.1).
 
 What one store has put counts, and the highest version does: so a change that was cut short is
-completed when the other stores are there. One that no store has put has not happened.
+completed when the other stores are there. One that no store has put has not happened. No two
+changes have the same version, even if a front end was paused in its turn until another had it.
 """
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
 from bendybus.broker.access_keys import new_key
-from bendybus.broker.records import Records
+from bendybus.broker.records import NEVER, Records, age_of
 from bendybus.model.access import AccessRule
 from bendybus.model.access_rules import completed, declared, merged_with_declared
 from bendybus.model.entity import name_key
@@ -18,7 +20,8 @@ from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant
 from bendybus.store.port import AccessRecord
 
-_NEVER: Final = -1
+# A version is a count and a random number: of two with the same count, one is the higher.
+_CHANCE_BITS: Final = 20
 
 _log = logging.getLogger(__name__)
 
@@ -32,21 +35,26 @@ class NamespaceAccess:
         self._namespace = namespace
         self._records = records
         self._version = 0
-        # How often each store had been opened when it was last seen to have these rules.
-        self._agreed = [_NEVER] * len(records.stores)
+        # How old each store was when it was last seen to have these rules.
+        self._agreed = [NEVER] * len(records.stores)
         self.rules = rules
+        records.following.agreeing.append(self.agree)
 
     async def declare(self, said: Sequence[AccessRule], *, now: Instant) -> None:
         """Let the settings have their say about what the stores have.
 
         A store that is away does not keep the broker from starting: it is told when it is back.
         """
-        await self.agree()
-        merged = merged_with_declared(self.rules, declared(said))
-        rules = completed(merged, self.rules, make_key=new_key, now=now)
-        if rules != self.rules:
-            self._count(rules)
+
+        async def declare() -> None:
             await self.agree()
+            merged = merged_with_declared(self.rules, declared(said))
+            rules = completed(merged, self.rules, make_key=new_key, now=now)
+            if rules != self.rules:
+                self._count(rules)
+                await self.agree()
+
+        await self._records.in_turn(declare, needs_all=False)
 
     async def write(self, rules: tuple[AccessRule, ...]) -> None:
         """Let rules count, and write them to every store; in turn with other changes.
@@ -65,7 +73,7 @@ class NamespaceAccess:
     async def agree(self) -> None:
         """Bring stores that came back to the rules that hold, or take newer ones from them."""
         for at, store in enumerate(self._records.stores):
-            if store.is_online and self._agreed[at] != store.openings:
+            if store.is_online and self._agreed[at] != age_of(store):
                 try:
                     await self._bring_up(at)
                 except BusError as error:
@@ -74,26 +82,27 @@ class NamespaceAccess:
     def _count(self, rules: tuple[AccessRule, ...]) -> None:
         # A store that is away may have a change that no other has: the last one, cut short. What
         # is decided without it must not be taken for that.
-        self._version += 2
+        count = (self._version >> _CHANCE_BITS) + 2
+        self._version = count << _CHANCE_BITS | secrets.randbits(_CHANCE_BITS)
         self.rules = rules
-        self._agreed = [_NEVER] * len(self._agreed)
+        self._agreed = [NEVER] * len(self._agreed)
 
     async def _bring_up(self, at: int) -> None:
-        store, openings = self._records.stores[at], self._records.stores[at].openings
+        store, age = self._records.stores[at], age_of(self._records.stores[at])
         own = name_key(self._namespace)
         held = [each for each in await store.access() if name_key(each.namespace) == own]
         version = held[0].version if held else 0
         if version > self._version:
             self._version, self.rules = version, held[0].rules
             # Those that were looked at before are behind.
-            self._agreed = [_NEVER] * len(self._agreed)
-            self._agreed[at] = openings
+            self._agreed = [NEVER] * len(self._agreed)
+            self._agreed[at] = age
         elif version < self._version:
             await self._put(at)
         else:
-            self._agreed[at] = openings
+            self._agreed[at] = age
 
     async def _put(self, at: int) -> None:
-        store, openings = self._records.stores[at], self._records.stores[at].openings
+        store, age = self._records.stores[at], age_of(self._records.stores[at])
         await store.put_access(AccessRecord(self._namespace, self._version, self.rules))
-        self._agreed[at] = openings
+        self._agreed[at] = age

@@ -1,9 +1,7 @@
 """The namespaces of a broker: each has its own entities and keys, all lie in the same stores."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.holdings import Holdings
@@ -13,10 +11,7 @@ from bendybus.model.content_reader import ContentReader
 from bendybus.model.entity import name_key
 from bendybus.model.errors import StartRefused
 from bendybus.model.tier import Tier
-from bendybus.store.port import Store
-
-# How often it is looked whether a store has come back.
-LOOK_SECONDS: Final = 0.25
+from bendybus.store.port import EntityRecord, Store
 
 
 class Namespaces:
@@ -58,19 +53,22 @@ class Namespaces:
                 )
 
     async def keep_agreeing(self) -> None:
-        """Bring stores that come back up to date, until cancelled."""
-        while True:
-            await self.records.agree()
-            for catalog in self.catalogs:
-                await catalog.access.agree()
-            await asyncio.sleep(LOOK_SECONDS)
+        """Bring stores that come back up to date, and follow other front ends, until cancelled."""
+        await self.records.following.run()
 
     async def _adopt(self) -> None:
         """Let the default namespace have the entities from a time when there was only one."""
-        orphans = [each for each in self.records.by_number.values() if not each.namespace]
-        if orphans and self.records.is_whole:
+
+        async def adopt() -> None:
             named = [
                 replace(each, namespace=self.default.namespace, version=each.version + 1)
-                for each in orphans
+                for each in self._orphans()
             ]
-            await self.records.in_turn(lambda: self.records.write(named))
+            if named:
+                await self.records.write(named)
+
+        if self._orphans() and self.records.is_whole:
+            await self.records.in_turn(adopt)
+
+    def _orphans(self) -> list[EntityRecord]:
+        return [each for each in self.records.by_number.values() if not each.namespace]

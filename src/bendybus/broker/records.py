@@ -7,24 +7,45 @@ before any has changed. Until the first store has put it, a change has not happe
 is completed everywhere, by whoever is there to do it: at once, when a store that failed comes back,
 or at the next start. Which of the two it is can be told when all stores are there; until then no
 other change begins, and what was before holds.
+
+Where stores are shared, other front ends change them too. They take turns, and whoever has the turn
+first learns what the others did. The rest follow: a store says that something has changed by its
+`generation`, and a hint says so at once. What is gone from every store was deleted by another.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Final, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol, TypeVar
 
+from bendybus.broker.following import Following
 from bendybus.broker.numbering import Numbering
 from bendybus.model.entity import name_key
 from bendybus.model.errors import BusError, StoreFailed, StoreUnavailable
 from bendybus.model.ids import EntityNumber
 from bendybus.store.port import EntityRecord, NumbersGiven, Store
+from bendybus.store.sharing import CATALOG
 
 T = TypeVar("T")
-NEVER: Final = -1
 
 _log = logging.getLogger(__name__)
+
+
+class StoreAge(NamedTuple):
+    """While it is the same, nobody has changed a store's catalog and it was not away."""
+
+    openings: int
+    generation: int
+
+
+NEVER: Final = StoreAge(-1, -1)
+
+
+def age_of(store: Store) -> StoreAge:
+    """Say how a store is, before it is read: what changes meanwhile is read again."""
+    return StoreAge(store.openings, store.generation)
 
 
 class Serving(Protocol):
@@ -43,10 +64,13 @@ class Records:
         # Who serves the entities of which namespace, by its name in small letters.
         self.served_by: dict[str, Serving] = {}
         self._by_number: dict[EntityNumber, EntityRecord] = {}
-        # How often each store had been opened when it was last seen to have all records.
+        # How old each store was when it was last seen to have all records.
         self._agreed = [NEVER] * len(stores)
-        # Kept while all stores are there: nobody else gives numbers. Those of a change that fails
-        # are lost, which does no harm.
+        self.is_shared = any(store.is_shared for store in stores)
+        self.following = Following(stores)
+        self.following.agreeing.append(self.agree)
+        # Kept while all stores are there and nobody else gives numbers. Those of a change that
+        # fails are lost, which does no harm.
         self._numbering: Numbering | None = None
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[object]] = set()
@@ -56,18 +80,24 @@ class Records:
         """Every entity, also those that were removed and still hold messages."""
         return self._by_number
 
-    async def in_turn(self, change: Callable[[], Awaitable[T]]) -> T:
-        """Make a change after all others, when every store is there and has what the others have.
+    async def in_turn(self, change: Callable[[], Awaitable[T]], *, needs_all: bool = True) -> T:
+        """Make a change after all others, when every store has what the others have.
 
         It goes on to its end even if whoever waits for it gives up. Raises `StoreUnavailable` if a
-        store is away.
+        store is away, unless the change can do without.
         """
 
         async def make() -> T:
             async with self._turn:
-                self.check_all_there()
-                await self._agree()
-                return await change()
+                if needs_all:
+                    self.check_all_there()
+                async with self._turns_of_stores():
+                    await self._look()
+                    await self._agree(has_turn=True)
+                    try:
+                        return await change()
+                    finally:
+                        await self._note_own_change()
 
         task = asyncio.create_task(make())
         self._changes.add(task)
@@ -79,13 +109,47 @@ class Records:
         if self.is_agreed:
             return
         async with self._turn:
-            await self._agree()
+            if self.is_shared and await self._agree(has_turn=False):
+                return
+            try:
+                async with self._turns_of_stores():
+                    await self._agree(has_turn=True)
+            except BusError as error:
+                _log.warning("the stores cannot be brought to one state now: %s", error)
+
+    @asynccontextmanager
+    async def _turns_of_stores(self) -> AsyncIterator[None]:
+        """Be the only front end that changes any store. All take the turns in the same order."""
+        async with AsyncExitStack() as turns:
+            for store in self.stores:
+                if store.is_shared and store.is_online:
+                    await turns.enter_async_context(store.catalog_turn())
+            yield
+
+    async def _look(self) -> None:
+        """Learn how old shared stores are now: any call that they answer tells."""
+        if self.is_shared:
+            self._numbering = None
+            await self.numbering()
+
+    async def _note_own_change(self) -> None:
+        """In the turn nobody else has changed anything: what has changed need not be read again."""
+        if self.is_shared and NEVER not in self._agreed:
+            with suppress(BusError):
+                await self._look()
+                self._agreed = [
+                    StoreAge(agreed.openings, store.generation)
+                    for agreed, store in zip(self._agreed, self.stores, strict=True)
+                ]
+        for store in self.stores:
+            if store.is_shared:
+                store.tell([CATALOG])
 
     @property
     def is_agreed(self) -> bool:
         """Whether every store that is there has what the others have."""
         return all(
-            agreed == store.openings
+            agreed == age_of(store)
             for store, agreed in zip(self.stores, self._agreed, strict=True)
             if store.is_online
         )
@@ -108,10 +172,7 @@ class Records:
     async def numbering(self) -> Numbering:
         """Return who gives new entities their numbers, as far as there are stores to ask."""
         if self._numbering is None:
-            given = [
-                await store.numbers_given() if store.is_online else NumbersGiven(0, 0)
-                for store in self.stores
-            ]
+            given = await asyncio.gather(*map(_numbers_given, self.stores))
             numbering = Numbering(given)
             if not self.is_whole:
                 return numbering
@@ -153,26 +214,45 @@ class Records:
             if record.is_removed
         ]
 
-    async def _agree(self) -> None:
-        """Complete what one store has put, and undo what none has."""
+    async def _agree(self, *, has_turn: bool) -> bool:
+        """Complete what one store has put, and undo what none has.
+
+        Without the turn nothing is written: False if that would be needed, as when somebody else is
+        in the middle of a change. Then nothing is served in another way yet, either.
+        """
         if self.is_agreed:
-            return
-        openings = [store.openings for store in self.stores]
+            return True
+        ages = [age_of(store) for store in self.stores]
         held = await self._held()
         latest = await self._latest(held)
         # A topic has a lower number than its subscriptions: it was there before them.
         standing = [record for _, record in sorted(latest.items())]
-        for at, versions in held.items():
+        behind = {at: _behind(versions, standing) for at, versions in held.items()}
+        if not has_turn and any(behind.values()):
+            return False
+        for at, records in behind.items():
             try:
-                await self._bring_up(self.stores[at], versions, standing)
+                if has_turn:
+                    await self._bring_up(self.stores[at], records)
             except BusError as error:
                 _log.warning("bringing store %d up to date was cut short: %s", at, error)
             else:
-                self._agreed[at] = openings[at]
+                self._agreed[at] = ages[at]
         self._numbering = None
         for record in standing:
             if self._by_number.get(record.number) != record:
                 self._take_over(record)
+        if len(held) == len(self.stores):
+            self._forget_vanished(latest)
+        return True
+
+    def _forget_vanished(self, latest: Mapping[EntityNumber, EntityRecord]) -> None:
+        """Serve no longer what no store has any more: another front end has deleted it."""
+        for number, record in sorted(self._by_number.items(), reverse=True):
+            if number not in latest:
+                if not record.is_removed:
+                    self._take_over(replace(record, is_removed=True))
+                self.forget(number)
 
     async def _held(self) -> dict[int, dict[EntityNumber, int]]:
         """Return which versions every store has that is there."""
@@ -186,8 +266,15 @@ class Records:
     async def _latest(
         self, held: Mapping[int, Mapping[EntityNumber, int]]
     ) -> dict[EntityNumber, EntityRecord]:
-        """Return the newest records, read from as few stores as have them all."""
+        """Return the newest records, read from as few stores as have them all.
+
+        What is known here and is in no shared store that is there is left out: it was deleted, or
+        is in one that is away. Which it is can be told when all are there.
+        """
         latest = dict(self._by_number)
+        if self.is_shared:
+            there = set[EntityNumber]().union(*held.values())
+            latest = {number: each for number, each in latest.items() if number in there}
         for at, versions in held.items():
             if all(
                 number in latest and latest[number].version >= version
@@ -200,11 +287,8 @@ class Records:
                     latest[record.number] = record
         return latest
 
-    async def _bring_up(
-        self, store: Store, versions: Mapping[EntityNumber, int], standing: Sequence[EntityRecord]
-    ) -> None:
+    async def _bring_up(self, store: Store, behind: Sequence[EntityRecord]) -> None:
         """Let one store have what holds, and nothing prepared: who has put it has the record."""
-        behind = [each for each in standing if versions.get(each.number) != each.version]
         if behind:
             await store.put_entities(behind)
         elif await store.prepared():
@@ -215,6 +299,22 @@ class Records:
         serving = self.served_by.get(name_key(record.namespace))
         if serving is not None:
             serving.take_over(record)
+
+
+def _behind(
+    versions: Mapping[EntityNumber, int], standing: Sequence[EntityRecord]
+) -> list[EntityRecord]:
+    """Return what a store is to be told; not of what was removed, and is gone there already."""
+    return [
+        each
+        for each in standing
+        if versions.get(each.number) != each.version
+        and not (each.is_removed and each.number not in versions)
+    ]
+
+
+async def _numbers_given(store: Store) -> NumbersGiven:
+    return await store.numbers_given() if store.is_online else NumbersGiven(0, 0)
 
 
 async def _all(calls: Iterable[Awaitable[None]]) -> list[BusError | None]:

@@ -7,10 +7,12 @@ turns that the store gives.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber
 
+# In place of a queue's number: entities or access rules have changed. Queues have higher ones.
+CATALOG: Final = QueueNumber(0)
 # Told which queues others have freed messages or sessions in; of none: it may be any.
 Heard = Callable[[Sequence[QueueNumber]], None]
 
