@@ -107,10 +107,3 @@ class Unshared:
     async def server_time(self) -> Instant | None:
         """The file has no clock of its own."""
         return None
-
-    async def note_uses(self, entities: Sequence[EntityNumber], *, now: Instant) -> None:
-        """Nobody else would ask."""
-
-    async def uses(self) -> dict[EntityNumber, Instant]:
-        """Nobody else uses anything here."""
-        return {}

@@ -146,6 +146,7 @@ def remove_entity(database: SqlDatabase, number: EntityNumber, count_max: int) -
         return False
     database.run("remove_queues", (number,))
     database.run("remove_entity", (number,))
+    database.run("forget_use", (number,))
     database.forget_queues(number, queues)
     return True
 

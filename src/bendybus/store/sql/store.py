@@ -37,6 +37,7 @@ from bendybus.store.sql import (
     sessions,
     staging,
     transfers,
+    uses,
 )
 from bendybus.store.sql.database import SqlDatabase
 from bendybus.store.sql.lane import Lane
@@ -284,6 +285,16 @@ class SqlStore(Generic[D]):
     def put_access(self, record: AccessRecord) -> "asyncio.Future[None]":
         """Write the access rules of a namespace, unless newer ones are here."""
         return self._lane.submit(lambda db: access.put_access(db, record), is_synced=True)
+
+    def note_uses(
+        self, entities: Sequence[EntityNumber], *, now: Instant
+    ) -> "asyncio.Future[None]":
+        """Note that entities are in use."""
+        return self._lane.submit(lambda db: uses.note_uses(db, entities, now), is_synced=False)
+
+    def uses(self) -> "asyncio.Future[dict[EntityNumber, Instant]]":
+        """Return when entities were noted to be in use."""
+        return self._lane.submit(uses.uses, is_synced=False)
 
     def numbers_given(self) -> "asyncio.Future[NumbersGiven]":
         """Return the highest numbers ever given here."""

@@ -1,4 +1,4 @@
--- One messaging store. Version 5.
+-- One messaging store. Version 6.
 --
 -- The id of a message is its queue's number and its counter in one integer,
 --     number << 44 | counter
@@ -219,6 +219,12 @@ CREATE TABLE reservation (
     bytes    INTEGER NOT NULL,
     made_at  INTEGER NOT NULL,
     UNIQUE (queue, reader, position)
+);
+
+-- When entities were last used, give or take some, where several front ends share the store.
+CREATE TABLE use (
+    entity  INTEGER PRIMARY KEY,
+    used_at INTEGER NOT NULL
 );
 
 CREATE INDEX message_free ON message (queue)

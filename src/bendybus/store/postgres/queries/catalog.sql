@@ -83,5 +83,4 @@ SELECT EXISTS (SELECT 1 FROM session WHERE queue = $1::bigint);
 DELETE FROM queue WHERE entity = $1::bigint;
 
 -- name: remove_entity
-WITH unused AS (DELETE FROM use WHERE entity = $1::bigint)
 DELETE FROM entity WHERE number = $1::bigint;

@@ -8,3 +8,6 @@ ON CONFLICT (entity) DO UPDATE SET used_at = excluded.used_at
 
 -- name: uses
 SELECT coalesce(json_agg(json_build_array(entity, used_at)), '[]') FROM use;
+
+-- name: forget_use
+DELETE FROM use WHERE entity = $1::bigint;
