@@ -80,6 +80,8 @@ def test_text_has_the_fields_behind_the_message(stream: io.StringIO) -> None:
         "SharedAccessSignature sr=http%3A%2F%2Fx&sig=s3cr3t%2B&se=1&skn=Root",
         "Authorization: Bearer s3cr3t.token",
         'the body was {"primaryKey": "s3cr3t"}',
+        "store 1 is at postgresql://bus:s3cr3t@db/orders",
+        "cannot connect with host=db user=bus password=s3cr3t dbname=orders",
         "token eyJhbGciOiJub25lIn0.eyJzdWIiOiJzM2NyM3QifQ.s3cr3t is not good",
     ],
 )

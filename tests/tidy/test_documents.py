@@ -44,7 +44,9 @@ def test_decisions_are_numbered_without_gaps_and_state_their_number() -> None:
 @pytest.mark.skipif(not CONFIGURATION.exists(), reason="there is no page to hold against the code")
 def test_every_setting_is_on_the_configuration_page() -> None:
     page = CONFIGURATION.read_text(encoding="utf-8")
-    variables = [f"BENDYBUS_{field.name.upper()}" for field in dataclasses.fields(Choices)]
+    # The URLs of stores are given in place of their number.
+    names = {field.name for field in dataclasses.fields(Choices)} - {"places"}
+    variables = sorted(f"BENDYBUS_{name.upper()}" for name in names)
     assert [name for name in variables if f"`{name}`" not in page] == []
 
 

@@ -374,6 +374,8 @@ def test_a_wrong_property_is_refused_with_its_place_and_what_would_be_right(
             "CorrelationFilter.Properties.a: must be a text, a number, true or false",
         ),
         ({"Broker": {"Stores": "4"}}, "Broker.Stores: must be the number 4, without quotes"),
+        ({"Broker": {"Stores": []}}, "Broker.Stores: must name at least one store"),
+        ({"Broker": {"Stores": ["x"]}}, "Broker.Stores[0]: it must be the URL of a PostgreSQL"),
         (
             {"Broker": {"Plain": "yes"}},
             "Broker.Plain: must be loopback, anywhere, never;",
@@ -430,3 +432,14 @@ def test_a_key_given_twice_is_refused(tmp_path: Path, suffix: str) -> None:
     text = '{"Broker": {"Stores": 1,\n "Stores": 2}}'
     with pytest.raises(ConfigInvalid, match=r":2:2: Broker\.Stores: the key is there twice"):
         load(tmp_path, text, suffix)
+
+
+def test_stores_may_be_a_list_of_databases(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("Broker:\n  Stores: ['postgresql://db/a', 'postgresql://db/b']\n")
+    choices = load_config(file).choices
+    assert choices.stores is None
+    assert [str(place) for place in choices.places or ()] == [
+        "postgresql://db/a",
+        "postgresql://db/b",
+    ]

@@ -14,6 +14,7 @@ from bendybus.settings import (
     Plain,
     choices_from_environment,
     is_loopback,
+    places_from,
     settle,
 )
 
@@ -66,6 +67,7 @@ def test_every_variable_of_the_environment_is_read() -> None:
             "BENDYBUS_KEY_FILE": "file",
             "BENDYBUS_TRANSACTION_MESSAGES": "50",
             "BENDYBUS_TRANSACTION_SECONDS": "60",
+            "BENDYBUS_WORKERS": "3",
             "PATH": "ignored",
         }
     )
@@ -86,6 +88,7 @@ def test_every_variable_of_the_environment_is_read() -> None:
         key_file=Path("file"),
         transaction_messages=50,
         transaction_seconds=60,
+        workers=3,
     )
 
 
@@ -209,3 +212,44 @@ def test_a_key_file_that_holds_no_key_is_refused(
     file.write_bytes(content)
     with pytest.raises(SettingInvalid, match=message):
         settle([Choices(key_file=file)], Namespace())
+
+
+PLACES = places_from(["postgresql://db/a", "postgresql://db/b"], "--store")
+
+
+def test_stores_may_be_databases() -> None:
+    settings = settle([Choices(places=PLACES)], Namespace())
+    assert (settings.places, settings.store_count) == (PLACES, 2)
+    assert settle([], Namespace()).store_count == 16
+
+
+def test_the_variable_of_the_stores_is_a_number_or_urls() -> None:
+    choices = choices_from_environment({"BENDYBUS_STORES": "postgresql://db/a postgres://db/b"})
+    assert (choices.places, choices.stores) == (PLACES, None)
+
+
+def test_databases_and_a_number_of_embedded_stores_are_one_choice() -> None:
+    number = Choices(stores=4)
+    databases = Choices(places=PLACES)
+    assert settle([number, databases], Namespace()).places == ()
+    assert settle([databases, number], Namespace()).store_count == 2
+    with pytest.raises(SettingInvalid, match="both given"):
+        settle([Choices(stores=4, places=PLACES)], Namespace())
+
+
+def test_a_database_that_is_listed_twice_is_named() -> None:
+    twice = places_from(["postgresql://a:secret@db/x", "postgresql://b@db:5432/x"], "--store")
+    with pytest.raises(SettingInvalid, match="stores 0 and 1 are the same database") as refused:
+        settle([Choices(places=twice)], Namespace())
+    assert "secret" not in str(refused.value)
+
+
+def test_a_wrong_url_is_named_by_its_place_in_the_list() -> None:
+    with pytest.raises(SettingInvalid, match="--store 2 names no database"):
+        places_from(["postgresql://db/a", "postgresql://db"], "--store")
+
+
+@pytest.mark.parametrize("workers", [0, 65])
+def test_the_number_of_workers_has_bounds(workers: int) -> None:
+    with pytest.raises(SettingInvalid, match="number of workers must be between 1 and 64"):
+        settle([Choices(workers=workers)], Namespace())

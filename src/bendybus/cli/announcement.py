@@ -25,7 +25,7 @@ def announcement(settings: Settings, ports: RunningPorts) -> str:
             f"Bendybus {__version__} is ready. Ctrl-C stops it.",
             "",
             *_doors(settings, ports),
-            f"  data   {settings.data.resolve()} ({settings.stores} messaging stores)",
+            *_stores(settings),
             "",
             *_entities(settings),
             "",
@@ -84,6 +84,13 @@ def _doors(settings: Settings, ports: RunningPorts) -> Iterator[str]:
             yield f"  Flight grpc+tls://{host}:{ports.flight_tls_port} for Spark"
     if settings.has_flight and ports.flight_port is None and ports.flight_tls_port is None:
         yield "  Flight for Spark needs more packages: pip install 'bendybus[bulk]'"
+
+
+def _stores(settings: Settings) -> Iterator[str]:
+    if not settings.places:
+        yield f"  data   {settings.data.resolve()} ({settings.stores} messaging stores)"
+    for number, place in enumerate(settings.places):
+        yield f"  store  {number}: {place}"
 
 
 def _entities(settings: Settings) -> Iterator[str]:

@@ -21,8 +21,9 @@ REPEAT_SECONDS: Final = 10.0
 _KINDS_MAX: Final = 1000
 
 _SECRETS: Final = re.compile(
-    r"((?:SharedAccessKey|sig|primaryKey|secondaryKey|\bkey)[\"']?\s*[=:]\s*[\"']?)[^;&\s\"',]+"
+    r"((?:SharedAccessKey|sig|primaryKey|secondaryKey|(?:ssl)?password|\bkey)[\"']?\s*[=:]\s*[\"']?)[^;&\s\"',]+"
     r"|(\bBearer\s+)\S+"
+    r"|(\bpostgres(?:ql)?://[^:@/\s]*:)[^@/\s]+(?=@)"
     r"|()\beyJ[\w-]+\.[\w-]+\.[\w-]*",
     re.IGNORECASE,
 )

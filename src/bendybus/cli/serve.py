@@ -28,6 +28,7 @@ from bendybus.settings import (
     RunningPorts,
     Settings,
     choices_from_environment,
+    places_from,
     port_or_none,
     settle,
 )
@@ -49,6 +50,22 @@ StoresOption = Annotated[
     typer.Option(
         help="Number of messaging stores; it may grow later, but not fall below those in use."
         " [BENDYBUS_STORES; default 16]"
+    ),
+]
+StoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL",
+        help="A PostgreSQL database that is to be a messaging store, such as"
+        " postgresql://user@host/database; once for every store, always in the same order. Any"
+        " number of brokers may share them. [BENDYBUS_STORES, separated by spaces]",
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Front ends on this machine that share the doors and the stores, each a process;"
+        " about one per processor. [BENDYBUS_WORKERS; default 1]"
     ),
 ]
 HostOption = Annotated[
@@ -147,6 +164,8 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     config: ConfigOption = None,
     data: DataOption = None,
     stores: StoresOption = None,
+    store: StoreOption = None,
+    workers: WorkersOption = None,
     host: HostOption = None,
     plain: PlainOption = None,
     amqp_port: AmqpPortOption = None,
@@ -174,6 +193,8 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     options = Choices(
         data=data,
         stores=stores,
+        places=places_from(store, "--store"),
+        workers=workers,
         host=host,
         plain=plain,
         amqp_port=amqp_port,
@@ -191,7 +212,8 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     )
     settings = _settings(options, config)
     write_log(settings.log_format, settings.log_level)
-    _prepare_data_folder(settings.data)
+    if not settings.places:
+        _prepare_data_folder(settings.data)
     with (
         _ready_file_only_while_serving(ready_file),
         asyncio.Runner(loop_factory=_loop_factory()) as runner,

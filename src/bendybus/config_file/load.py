@@ -7,12 +7,15 @@ from typing import Final
 from bendybus.config_file.file_text import parse_file
 from bendybus.config_file.namespace import read_namespaces, root_section
 from bendybus.config_file.section import Value
+from bendybus.model.errors import SettingInvalid
 from bendybus.model.namespace import Namespace
+from bendybus.model.store_place import StorePlace, read_place
 from bendybus.settings import NO_DOOR, Choices, Plain
 
 BROKER_KEYS: Final = (
     "DataFolder",
     "Stores",
+    "Workers",
     "Host",
     "Plain",
     "AmqpPort",
@@ -81,9 +84,12 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
             raise found.refuse(f"must be {', '.join(Plain)}; not {word!r}")
         return Plain(word)
 
+    stores = section.get("Stores")
     return Choices(
         data=path("DataFolder"),
-        stores=number("Stores"),
+        stores=None if stores is None or stores.is_list else stores.number(),
+        places=None if stores is None or not stores.is_list else _places(stores),
+        workers=number("Workers"),
         host=text("Host"),
         plain=plain("Plain"),
         amqp_port=number("AmqpPort"),
@@ -100,3 +106,16 @@ def _read_broker(value: Value | None, folder: Path) -> Choices:
         requests_per_second=number("RequestsPerSecond"),
         connection_requests_per_second=number("ConnectionRequestsPerSecond"),
     )
+
+
+def _places(value: Value) -> tuple[StorePlace, ...]:
+    """Read the URLs of stores; a refusal points to the wrong one, and does not repeat it."""
+    places = []
+    for item in value.items():
+        try:
+            places.append(read_place(item.text(), "it"))
+        except SettingInvalid as error:
+            raise item.refuse(str(error)) from None
+    if not places:
+        raise value.refuse("must name at least one store")
+    return tuple(places)

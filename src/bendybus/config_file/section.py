@@ -29,6 +29,11 @@ class Value:
         """Whether it is a text."""
         return isinstance(self.node, ScalarNode) and isinstance(self.node.value, str)
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return isinstance(self.node, ListNode)
+
     def text(self) -> str:
         """Read a text."""
         match self.node:

@@ -340,6 +340,18 @@ class DataFolderInUse(StartRefused):
     code = "data-folder-in-use"
 
 
+class StoreRefused(StartRefused):
+    """A database server will not serve a store as it was asked for, until somebody mends that."""
+
+    code = "store-refused"
+
+
+class StoreMismatch(StartRefused):
+    """A database is not the store that it is listed as."""
+
+    code = "store-mismatch"
+
+
 class PortInUse(StartRefused):
     """Another process listens on the port."""
 

@@ -1,21 +1,20 @@
-"""Builds a running broker from settings: the one place that names a concrete store."""
+"""Runs a broker: stores, namespaces, what looks after them, and the doors, in that order."""
 
 import asyncio
 import ctypes
-import fcntl
 import gc
-import os
 import resource
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from starlette.routing import Route
 
+from bendybus.assemble.data_folder import only_broker_on
+from bendybus.assemble.stores import open_stores
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.finish_staged import Finisher
@@ -42,14 +41,13 @@ from bendybus.http.readers import reader_routes
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
-from bendybus.model.errors import DataFolderInUse, EntityNotFound, StartRefused, StoreNotFound
+from bendybus.model.errors import EntityNotFound, StoreNotFound
 from bendybus.model.store_status import StoreStatus
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.listener import AmqpListener, listen
 from bendybus.server.websocket import WebSocketConnection
 from bendybus.settings import RunningPorts, Settings
 from bendybus.store.port import Store
-from bendybus.store.sqlite.store import SqliteStore
 
 # How long a thread may hold the interpreter while another waits for it. The default of 5 ms
 # would let the event loop keep a finished commit waiting for longer than the commit took
@@ -60,7 +58,6 @@ SWITCH_SECONDS: Final = 0.0005
 COLLECT_OBJECTS: Final = 50_000
 HEAPS_MAX: Final = 2
 _M_ARENA_MAX: Final = -8
-LOCK_FILE: Final = "broker.lock"
 _OPERATOR: Final = "taken offline by an operator"
 
 
@@ -131,8 +128,8 @@ async def run_broker(
     _share_heaps()
     clock = SystemClock()
     doors = chosen_doors(settings)
-    with _only_broker_on(settings.data):
-        async with _open_stores(settings) as stores:
+    with nullcontext() if settings.places else only_broker_on(settings.data):
+        async with open_stores(settings) as stores:
             namespaces = await _load(settings, stores, clock)
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
@@ -331,36 +328,3 @@ async def _sweeping(
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-@asynccontextmanager
-async def _open_stores(settings: Settings) -> AsyncIterator[list[SqliteStore]]:
-    """Open every store; one that fails is served without, and retried."""
-    stores = [
-        SqliteStore(number, settings.data / f"store-{number:02}.db")
-        for number in range(settings.stores)
-    ]
-    try:
-        await asyncio.gather(*(store.start() for store in stores))
-        if not any(store.is_online for store in stores):
-            raise StartRefused(f"no store can be opened: {stores[0].status().reason}")
-        yield stores
-    finally:
-        await asyncio.gather(*(store.close() for store in stores))
-
-
-@contextmanager
-def _only_broker_on(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; the kernel lets go when the process ends, however."""
-    file = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataFolderInUse(
-                f"another broker runs on the data folder {folder}; stop it, or choose another"
-                " folder with --data"
-            ) from None
-        yield
-    finally:
-        os.close(file)

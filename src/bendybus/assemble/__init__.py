@@ -1,0 +1,5 @@
+"""Builds a running broker from settings: the one place that names a concrete store."""
+
+from bendybus.assemble.running import StoreDrills, run_broker, websockets_to
+
+__all__ = ["StoreDrills", "run_broker", "websockets_to"]

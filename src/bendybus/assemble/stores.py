@@ -1,0 +1,78 @@
+"""Opens the stores: files in the data folder, or databases that servers keep."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from bendybus.model.errors import StartRefused, StoreRefused
+from bendybus.model.store_place import StorePlace, read_place
+from bendybus.settings import Settings
+from bendybus.store.port import Store
+from bendybus.store.sqlite.store import SqliteStore
+
+URL_BYTES_MAX: Final = 4096
+
+
+class OpenedStore(Store, Protocol):
+    """A store, as the one who opens it sees it."""
+
+    async def start(self) -> None:
+        """Open it; one that cannot be opened has failed, and is tried again by itself."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what waits, and let it go."""
+        ...
+
+
+@asynccontextmanager
+async def open_stores(settings: Settings) -> AsyncIterator[Sequence[Store]]:
+    """Open every store; one that fails is served without, and retried."""
+    stores = await _stores(settings)
+    try:
+        await asyncio.gather(*(store.start() for store in stores))
+        if not any(store.is_online for store in stores):
+            raise StartRefused(f"no store can be opened: {stores[0].status().reason}")
+        yield stores
+    finally:
+        await asyncio.gather(*(store.close() for store in stores))
+
+
+def file_of(folder: Path, number: int) -> Path:
+    """Return the file of an embedded store."""
+    return folder / f"store-{number:02}.db"
+
+
+def url_file_of(folder: Path, number: int) -> Path:
+    """Return the file that says where a store went that was an embedded one."""
+    return folder / f"store-{number:02}.url"
+
+
+def store_at(number: int, place: Path | StorePlace) -> OpenedStore:
+    """Make the store that is kept in a file or a database; it is not open yet."""
+    if isinstance(place, Path):
+        return SqliteStore(number, place)
+    raise StoreRefused(f"{place} cannot be served yet")
+
+
+def places_of(settings: Settings) -> list[Path | StorePlace]:
+    """Say where each store is, by number. A store of the folder may have moved to a server."""
+    if settings.places:
+        return list(settings.places)
+    return [_place_in(settings.data, number) for number in range(settings.stores)]
+
+
+def _place_in(folder: Path, number: int) -> Path | StorePlace:
+    moved = url_file_of(folder, number)
+    try:
+        with moved.open("rb") as file:
+            url = file.read(URL_BYTES_MAX).decode()
+    except FileNotFoundError:
+        return file_of(folder, number)
+    return read_place(url, str(moved))
+
+
+async def _stores(settings: Settings) -> Sequence[OpenedStore]:
+    return [store_at(number, place) for number, place in enumerate(places_of(settings))]
