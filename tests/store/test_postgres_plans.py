@@ -7,7 +7,7 @@ that was just emptied, where anything is quick, and for one with a million messa
 import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 import pytest
@@ -102,6 +102,23 @@ FILLINGS: Mapping[str, tuple[str, ...]] = {
     "in many sessions": ("0, NULL, NULL, 's' || number, 1",),
     "mixed": (FREE, "0, 9, 9, NULL, NULL", "1, NULL, NULL, 'b', NULL"),
 }
+FILL_MESSAGES = """
+    INSERT INTO message (id, queue, state, locked_until, nonce, session_id, by_session,
+                         delivery_count, enqueued_at, body, size)
+    SELECT (1::bigint << 44) + number, 1, {values}, 0, number, number, 50
+      FROM generate_series(1, {rows}) AS number WHERE number % {kinds} = {at}"""
+FILL_BESIDE = """
+    INSERT INTO body SELECT id, ''::bytea FROM message;
+    INSERT INTO session (queue, session_id, waiting_since, is_ready, locked_until, nonce)
+    SELECT 1, 's' || number, number, number % 2, number, number
+      FROM generate_series(1, {rows}) AS number;
+    INSERT INTO delivered SELECT number, number FROM generate_series(1, {rows}) AS number;
+    INSERT INTO shared_body SELECT id, 2 FROM body WHERE id % 10 = 0;
+    INSERT INTO run (first, length, body, enqueued_at, checksum)
+    SELECT (2::bigint << 44) + 4 * number, 4, number, number, 0
+      FROM generate_series(1, {rows}) AS number;
+    INSERT INTO seen_id SELECT 1, number, int4send(number::int)
+      FROM generate_series(1, {rows}) AS number"""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -117,7 +134,7 @@ def connection(postgres_url: str) -> Iterator[Connection]:
 
 
 def run(connection: Connection, text: str) -> None:
-    connection.execute(cast("LiteralString", text))
+    connection.execute(text.encode())
 
 
 def fill(connection: Connection, rows: int, filling: str) -> None:
@@ -125,29 +142,8 @@ def fill(connection: Connection, rows: int, filling: str) -> None:
     run(connection, f"TRUNCATE {', '.join(FILLED)}")
     kinds = FILLINGS[filling]
     for at, values in enumerate(kinds):
-        run(
-            connection,
-            "INSERT INTO message (id, queue, state, locked_until, nonce, session_id, by_session,"
-            " delivery_count, enqueued_at, body, size)"
-            f" SELECT (1::bigint << 44) + number, 1, {values}, 0, number, number, 50"
-            f" FROM generate_series(1, {rows}) AS number WHERE number % {len(kinds)} = {at}",
-        )
-    run(
-        connection,
-        f"""
-        INSERT INTO body SELECT id, '\\x00' FROM message;
-        INSERT INTO session (queue, session_id, waiting_since, is_ready, locked_until, nonce)
-        SELECT 1, 's' || number, number, number % 2, number, number
-          FROM generate_series(1, {rows} / 10) AS number;
-        INSERT INTO delivered SELECT number, number FROM generate_series(1, {rows} / 10) AS number;
-        INSERT INTO shared_body SELECT id, 2 FROM body WHERE id % 10 = 0;
-        INSERT INTO run (first, length, body, enqueued_at, checksum)
-        SELECT (2::bigint << 44) + 4 * number, 4, number, number, 0
-          FROM generate_series(1, {rows} / 10) AS number;
-        INSERT INTO seen_id SELECT 1, number, int4send(number::int)
-          FROM generate_series(1, {rows} / 10) AS number;
-        """,
-    )
+        run(connection, FILL_MESSAGES.format(rows=rows, values=values, kinds=len(kinds), at=at))
+    run(connection, FILL_BESIDE.format(rows=rows // 10))
     look(connection)
 
 
@@ -162,8 +158,8 @@ def plan(connection: Connection, statement: str, options: str = "COSTS OFF") -> 
     count = max([0, *(int(number) for number in re.findall(r"\$(\d+)", statement))])
     run(connection, f"PREPARE looked_at AS {statement}")
     given = f"({', '.join(['NULL'] * count)})" if count else ""
-    explain = cast("LiteralString", f"EXPLAIN ({options}) EXECUTE looked_at{given}")
-    rows = connection.execute(explain).fetchall()
+    explain = f"EXPLAIN ({options}) EXECUTE looked_at{given}"
+    rows = connection.execute(explain.encode()).fetchall()
     connection.execute("DEALLOCATE looked_at")
     return "\n".join(line for (line,) in rows)
 
