@@ -30,7 +30,7 @@ KILLS: Final = 5
 RATE: Final = 10_000
 DEAD: Final = Marks("Rejected", "a test", "a queue")
 TOGETHER: Final = 1000
-SECONDS_MAX: Final = 60
+SECONDS_MAX: Final = 240
 POLL_SECONDS: Final = 0.002
 
 
