@@ -331,6 +331,24 @@ async def test_an_entity_that_changed_meanwhile_is_not_deleted_by_a_precise_dele
     assert (await administrator.call("GET", path)).status_code == 404
 
 
+@pytest.mark.parametrize("second", ["PUT", "DELETE"])
+async def test_of_two_precise_changes_of_a_rule_at_once_one_is_refused(
+    administrator: Administrator, second: str
+) -> None:
+    await administrator.create("/t", Kind.TOPIC)
+    await administrator.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
+    path = "/t/subscriptions/s/rules/$Default"
+    precise = {"If-Match": etag(await administrator.call("GET", path))}
+    body = raw_body(
+        Kind.RULE, '<Filter i:type="FalseFilter"><SqlExpression>1=0</SqlExpression></Filter>'
+    )
+    answers = await asyncio.gather(
+        administrator.call("PUT", path, body, precise),
+        administrator.call(second, path, body if second == "PUT" else b"", precise),
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 412]
+
+
 async def test_parameters_of_filters_keep_their_types(administrator: Administrator) -> None:
     await administrator.create("/t", Kind.TOPIC)
     await administrator.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
@@ -358,7 +376,7 @@ async def test_two_who_change_parts_of_an_entity_at_once_both_have_their_way(
     parts: list[dict[str, Any]] = [
         {"max_delivery_count": 3},
         {"user_metadata": "mine"},
-        {"enable_express": True},
+        {"enable_batched_operations": False},
     ]
     answers = await asyncio.gather(
         *(administrator.update("/q", Kind.QUEUE, **part) for part in parts)
@@ -367,7 +385,7 @@ async def test_two_who_change_parts_of_an_entity_at_once_both_have_their_way(
     properties = administrator.broker.queue("q").properties
     assert properties.max_delivery_count == 3
     assert properties.user_metadata == "mine"
-    assert properties.enable_express
+    assert not properties.enable_batched_operations
 
 
 async def test_what_is_deleted_while_it_is_counted_is_shown_as_it_was(

@@ -1,5 +1,6 @@
 """rules: what a subscription lets in, changed while messages flow."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from bendybus.broker.catalog import Catalog
@@ -10,6 +11,10 @@ from bendybus.model.ids import Instant
 from bendybus.model.rule import Rule
 from bendybus.model.rule_check import check_rule
 from bendybus.model.topic_queues import check_topic_quota
+from bendybus.store.port import EntityRecord
+
+# Sees the subscription as it stands, and may raise to keep it so; no change comes between.
+Check = Callable[[EntityRecord], None]
 
 
 def find_rule(catalog: Catalog, subscription: ServedSubscription, name: str) -> Rule:
@@ -38,13 +43,19 @@ async def add_rule(
 
 
 async def update_rule(
-    catalog: Catalog, subscription: ServedSubscription, rule: Rule, *, now: Instant
+    catalog: Catalog,
+    subscription: ServedSubscription,
+    rule: Rule,
+    *,
+    now: Instant,
+    check: Check = lambda _: None,
 ) -> None:
     """Replace the filter and the action of a rule for all messages accepted after this returns."""
     check_rule(rule)
 
     async def change() -> None:
         rules = _rules(catalog, subscription)
+        check(catalog.record(subscription.name))
         before = find_rule(catalog, subscription, rule.name)
         after = replace(rule, name=before.name, created_at=before.created_at)
         changed = tuple(after if each is before else each for each in rules)
@@ -54,12 +65,18 @@ async def update_rule(
 
 
 async def remove_rule(
-    catalog: Catalog, subscription: ServedSubscription, name: str, *, now: Instant
+    catalog: Catalog,
+    subscription: ServedSubscription,
+    name: str,
+    *,
+    now: Instant,
+    check: Check = lambda _: None,
 ) -> None:
     """Let a rule no longer hold for messages that are accepted after this returns."""
 
     async def remove() -> None:
         rules = _rules(catalog, subscription)
+        check(catalog.record(subscription.name))
         gone = find_rule(catalog, subscription, name)
         left = tuple(each for each in rules if each is not gone)
         await _set_rules(catalog, subscription, left, now)

@@ -1,5 +1,6 @@
 """The management API: entities over HTTP, as ATOM entries (R7)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -169,8 +170,10 @@ class Management:
         )
 
     async def _change(self, entry: Entry, match: str, put: "_Put") -> EntityRecord:
+        check = _matching(match)
+
         def changed(record: EntityRecord) -> Queue | Topic | Subscription:
-            _check_match(match, etag_of(record))
+            check(record)
             return changed_entity(entry, record.entity, put.version)
 
         return await update_by(self._catalog, self._name(put.path), changed, now=self._clock.now())
@@ -182,8 +185,8 @@ class Management:
         if put.match is None:
             await add_rule(self._catalog, subscription, rule, now=now)
         else:
-            _check_match(put.match, etag_of(self._catalog.record(subscription.name)))
-            await update_rule(self._catalog, subscription, rule, now=now)
+            check = _matching(put.match)
+            await update_rule(self._catalog, subscription, rule, now=now, check=check)
         written = find_rule(self._catalog, subscription, rule.name)
         record = self._catalog.record(subscription.name)
         return answers.rule(written, record, status=status)
@@ -191,15 +194,11 @@ class Management:
     async def _delete(self, path: EntityPath, match: str) -> Response:
         try:
             if path.rule is not None:
-                subscription = self._subscription(path)
-                _check_match(match, etag_of(self._catalog.record(subscription.name)))
-                await remove_rule(self._catalog, subscription, path.rule, now=self._clock.now())
+                subscription, now = self._subscription(path), self._clock.now()
+                check = _matching(match)
+                await remove_rule(self._catalog, subscription, path.rule, now=now, check=check)
             else:
-                await delete(
-                    self._catalog,
-                    self._name(path),
-                    lambda record: _check_match(match, etag_of(record)),
-                )
+                await delete(self._catalog, self._name(path), _matching(match))
         except EntityNotFound:
             raise EntityNotFound("No service is hosted at the specified address.") from None
         return Response(status_code=200)
@@ -226,7 +225,12 @@ class Management:
         return subscription_path(path.entity or "", path.subscription)
 
 
-def _check_match(wanted: str, etag: str) -> None:
+def _matching(wanted: str) -> Callable[[EntityRecord], None]:
     """Refuse a change of something else than the client has seen; `*` is whatever there is."""
-    if wanted.strip() != "*" and etag not in [each.strip() for each in wanted.split(",")]:
-        raise HTTPException(412, "The entity has changed since; get it again.")
+    known = [each.strip() for each in wanted.split(",")]
+
+    def check(record: EntityRecord) -> None:
+        if "*" not in known and etag_of(record) not in known:
+            raise HTTPException(412, "The entity has changed since; get it again.")
+
+    return check

@@ -196,6 +196,7 @@ _FIXED: Final = {
         "with duplicate detection",
         "without duplicate detection",
     ),
+    "enable_express": ("express", "not express"),
 }
 
 

@@ -189,10 +189,12 @@ def every_property_of_a_queue_is_kept_and_changed(bus: Bus, client: Any) -> None
     shown.forward_dead_lettered_messages_to = None
     shown.status = EntityStatus.SEND_DISABLED
     shown.default_message_time_to_live = "PT16M"
-    client.update_queue(shown, enable_express=False, max_delivery_count=15)
+    with pytest.raises(HttpResponseError, match="SubCode=40000"):
+        client.update_queue(shown, enable_express=False)
+    client.update_queue(shown, max_delivery_count=15)
     changed = client.get_queue(name)
     assert (changed.forward_to, changed.forward_dead_lettered_messages_to) == (None, None)
-    assert (changed.status, changed.enable_express) == ("SendDisabled", False)
+    assert (changed.status, changed.enable_express) == ("SendDisabled", True)
     assert (changed.max_delivery_count, changed.lock_duration) == (15, timedelta(seconds=13))
     assert changed.default_message_time_to_live == timedelta(minutes=16)
     assert changed.max_size_in_megabytes == shown.max_size_in_megabytes

@@ -125,6 +125,7 @@ def test_a_conventional_entity_holds_the_size_asked_for(
         ("enable_partitioning", "created partitioned", "created conventional"),
         ("requires_session", "created with sessions", "created without sessions"),
         ("requires_duplicate_detection", "created with dup", "created without dup"),
+        ("enable_express", "created express", "created not express"),
     ],
 )
 def test_what_is_chosen_at_creation_never_changes(field: str, with_it: str, without: str) -> None:
