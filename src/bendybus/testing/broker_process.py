@@ -52,6 +52,7 @@ class BrokerProcess:
         self._tls = tls
         self._has_flight = has_flight
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_started = False
 
     @property
     def pid(self) -> int:
@@ -117,6 +118,7 @@ class BrokerProcess:
         self.amqps_port, self.https_port = ports["amqps_port"] or 0, ports["https_port"] or 0
         self.flight_port = ports["flight_port"] or 0
         self.flight_tls_port = ports["flight_tls_port"] or 0
+        self._has_started = True
 
     def _launch(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         with (self.folder / "broker.log").open("ab") as log:
@@ -129,7 +131,7 @@ class BrokerProcess:
         A client's connection out of it is soon over.
         """
         lines = self.log.splitlines()
-        return bool(lines) and "is used by another process" in lines[-1]
+        return self._has_started and bool(lines) and "is used by another process" in lines[-1]
 
     def _store_options(self) -> Iterator[str]:
         for url in self.stores:
