@@ -67,9 +67,8 @@ SELECT coalesce(json_agg(id), '[]'), coalesce(json_agg(body), '[]'),
 
 -- name: remove_sessions
 DELETE FROM session
- WHERE queue = $1::bigint
-   AND session_id = ANY (ARRAY (SELECT session_id FROM session WHERE queue = $1::bigint
-                                 ORDER BY session_id LIMIT $2::bigint));
+ WHERE ctid = ANY (ARRAY (SELECT ctid FROM session WHERE queue = $1::bigint
+                           ORDER BY session_id LIMIT $2::bigint));
 
 -- name: remove_deliveries
 DELETE FROM delivered

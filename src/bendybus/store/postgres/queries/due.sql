@@ -11,29 +11,36 @@ SELECT (SELECT coalesce(json_agg(json_build_array(
                    due_at, id, nonce, delivery_count, marks)), '[]')
           FROM (SELECT s.locked_until AS due_at, m.*
                   FROM session s
-                  JOIN message m
-                    ON m.locked_until = ((s.nonce & 4611686018427387903) | 4611686018427387904)
+                 CROSS JOIN LATERAL
+                       (SELECT * FROM message
+                         WHERE locked_until
+                               = ((s.nonce & 4611686018427387903) | 4611686018427387904)
+                        OFFSET 0) AS m
                  WHERE s.locked_until <= $1::bigint
                  ORDER BY s.locked_until LIMIT $2::bigint) AS marked),
        (SELECT coalesce(json_agg(json_build_array(
                    due_at, id, held_by, delivery_count, marks)), '[]')
           FROM (SELECT s.locked_until AS due_at, s.nonce AS held_by, in_hand.*
                   FROM session s
-                  JOIN delivered d ON d.nonce = s.nonce
-                  CROSS JOIN LATERAL
+                 CROSS JOIN LATERAL
+                       (SELECT * FROM delivered WHERE nonce = s.nonce OFFSET 0) AS d
+                 CROSS JOIN LATERAL
                        (SELECT id, delivery_count, marks FROM message m
-                         WHERE m.queue = s.queue AND m.session_id = s.session_id
-                           AND m.state = 0 AND m.locked_until IS NULL
-                           AND m.id > d.freed_until AND m.id <= d.until
+                         WHERE m.queue = s.queue
+                           AND (m.session_id, m.id) > (s.session_id, d.freed_until)
+                           AND (m.session_id, m.id) <= (s.session_id, d.until)
+                           AND m.session_id IS NOT NULL AND m.state = 0 AND m.locked_until IS NULL
                            AND m.nonce IS DISTINCT FROM s.nonce
-                         ORDER BY m.id LIMIT $2::bigint) AS in_hand
+                         ORDER BY m.session_id, m.id LIMIT $2::bigint) AS in_hand
                  WHERE s.locked_until <= $1::bigint
                  ORDER BY s.locked_until LIMIT $2::bigint) AS handed_out),
        -- With the nonce of a session those that somebody has in hand.
        (SELECT coalesce(json_agg(json_build_array(
                    expires_at, id,
-                   (SELECT d.nonce FROM session s JOIN delivered d ON d.nonce = s.nonce
-                     WHERE s.queue = expired.queue AND s.session_id = expired.session_id
+                   (SELECT d.nonce FROM delivered d
+                     WHERE d.nonce = (SELECT s.nonce FROM session s
+                                       WHERE s.queue = expired.queue
+                                         AND s.session_id = expired.session_id)
                        AND d.until >= expired.id AND d.nonce IS DISTINCT FROM expired.nonce),
                    delivery_count, marks)), '[]')
           FROM (SELECT * FROM message

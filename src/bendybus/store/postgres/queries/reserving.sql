@@ -49,9 +49,10 @@ DELETE FROM reservation WHERE number = $1::bigint;
 -- name: find_reservable
 SELECT coalesce(json_agg(id), '[]'), coalesce(json_agg(size), '[]')
   FROM (SELECT id, size FROM message
-         WHERE queue = $1::bigint AND state = 0 AND locked_until IS NULL AND by_session IS NULL
+         WHERE queue >= $1::bigint AND queue <= $1::bigint
+           AND state = 0 AND locked_until IS NULL AND by_session IS NULL
            AND id < $4::bigint AND (expires_at IS NULL OR expires_at > $2::bigint)
-         ORDER BY id LIMIT $3::bigint) AS free;
+         ORDER BY queue, id LIMIT $3::bigint) AS free;
 
 -- name: find_reservable_of_sessions
 -- Session after session as they wait to be accepted, each from its oldest message on. The sessions
@@ -66,22 +67,23 @@ SELECT coalesce(json_agg(id) FILTER (WHERE id IS NOT NULL), '[]'),
                  ORDER BY waiting_since, session_id LIMIT $3::bigint OFFSET $5::bigint) AS waiting
           LEFT JOIN LATERAL
                (SELECT id, size FROM message
-                 WHERE queue = $1::bigint AND session_id = waiting.session_id
-                   AND state = 0 AND locked_until IS NULL
-                   AND id < $4::bigint AND (expires_at IS NULL OR expires_at > $2::bigint)
-                 ORDER BY id LIMIT $3::bigint) AS m ON true
+                 WHERE queue = $1::bigint AND (session_id, id) >= (waiting.session_id, 0)
+                   AND (session_id, id) < (waiting.session_id, $4::bigint)
+                   AND session_id IS NOT NULL AND state = 0 AND locked_until IS NULL
+                   AND (expires_at IS NULL OR expires_at > $2::bigint)
+                 ORDER BY session_id, id LIMIT $3::bigint) AS m ON true
          LIMIT $3::bigint) AS found;
 
 -- name: find_chosen
 SELECT coalesce(json_agg(id), '[]'), coalesce(json_agg(size), '[]')
-  FROM (SELECT m.id, m.size FROM message m
-         WHERE m.id = ANY ($1::bigint[]) AND m.state = 0 AND m.locked_until IS NULL
+  FROM (SELECT m.id, m.size
+          FROM (SELECT * FROM message WHERE id = ANY ($1::bigint[]) ORDER BY id OFFSET 0) AS m
+         WHERE m.state = 0 AND m.locked_until IS NULL
            AND (m.expires_at IS NULL OR m.expires_at > $2::bigint)
            AND (m.by_session IS NULL
-                OR NOT EXISTS (SELECT 1 FROM session s
-                                WHERE s.queue = m.queue AND s.session_id = m.session_id
-                                  AND s.nonce IS NOT NULL))
-         ORDER BY m.id) AS free;
+                OR (SELECT s.nonce FROM session s
+                     WHERE s.queue = m.queue AND s.session_id = m.session_id) IS NULL)
+        OFFSET 0) AS free;
 
 -- name: reserve_messages
 UPDATE message SET state = 3, nonce = $2::bigint WHERE id = ANY ($1::bigint[]);
@@ -90,15 +92,17 @@ UPDATE message SET state = 3, nonce = $2::bigint WHERE id = ANY ($1::bigint[]);
 SELECT coalesce(json_agg(id), '[]'), coalesce(json_agg(body), '[]'),
        coalesce(sum(size), 0)::bigint
   FROM (SELECT id, body, size FROM message
-         WHERE nonce = $1::bigint AND state = 3 AND locked_until IS NULL ORDER BY id) AS reserved;
+         WHERE nonce >= $1::bigint AND nonce <= $1::bigint AND state = 3 AND locked_until IS NULL
+         ORDER BY nonce, id) AS reserved;
 
 -- name: read_reserved
 SELECT coalesce(json_agg(json_build_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size, state, NULL, NULL)), '[]')
   FROM (SELECT * FROM message
-         WHERE nonce = $1::bigint AND state = 3 AND locked_until IS NULL AND id >= $2::bigint
-         ORDER BY id LIMIT $3::bigint) AS reserved;
+         WHERE (nonce, id) >= ($1::bigint, $2::bigint) AND nonce <= $1::bigint
+           AND state = 3 AND locked_until IS NULL
+         ORDER BY nonce, id LIMIT $3::bigint) AS reserved;
 
 -- name: free_reserved
 UPDATE message SET state = 0, nonce = NULL WHERE id = ANY ($1::bigint[]);
@@ -107,9 +111,11 @@ UPDATE message SET state = 0, nonce = NULL WHERE id = ANY ($1::bigint[]);
 -- Of a session that is held, what lies before the last one given out: it comes next.
 UPDATE message
    SET state = 0,
-       nonce = (SELECT d.nonce FROM session s JOIN delivered d ON d.nonce = s.nonce
-                 WHERE s.queue = message.queue AND s.session_id = message.session_id
-                   AND d.until >= message.id)
+       nonce = (SELECT d.nonce FROM delivered d
+                 WHERE d.until >= message.id
+                   AND d.nonce = (SELECT s.nonce FROM session s
+                                   WHERE s.queue = message.queue
+                                     AND s.session_id = message.session_id))
  WHERE id = ANY ($1::bigint[]);
 
 -- name: note_sessions_freed
@@ -117,18 +123,23 @@ INSERT INTO session (queue, session_id, waiting_since, is_ready)
 SELECT DISTINCT m.queue, m.session_id, $2::bigint, 1
   FROM message m
  WHERE m.id = ANY ($1::bigint[]) AND m.session_id IS NOT NULL
-   AND NOT EXISTS (SELECT 1 FROM session s
-                    WHERE s.queue = m.queue AND s.session_id = m.session_id AND s.is_ready = 1)
+   AND coalesce((SELECT s.is_ready FROM session s
+                  WHERE s.queue = m.queue AND s.session_id = m.session_id), 0) = 0
 ON CONFLICT (queue, session_id) DO UPDATE SET is_ready = 1, waiting_since = $2::bigint;
 
 -- name: note_sessions_emptied
 UPDATE session SET is_ready = 0
- WHERE queue = $1::bigint
-   AND session_id = ANY (ARRAY (SELECT jsonb_array_elements_text($2::jsonb)))
-   AND NOT EXISTS (SELECT 1 FROM message m
-                    WHERE m.queue = $1::bigint AND m.session_id = session.session_id
-                      AND m.state = 0 AND m.locked_until IS NULL
-                      AND (m.expires_at IS NULL OR m.expires_at > $3::bigint));
+ WHERE ctid = ANY (ARRAY (
+           SELECT s.ctid
+             FROM jsonb_array_elements_text($2::jsonb) AS named (session_id)
+            CROSS JOIN LATERAL
+                  (SELECT ctid FROM session
+                    WHERE queue = $1::bigint AND session_id = named.session_id OFFSET 0) AS s))
+   AND (SELECT 1 FROM message m
+         WHERE m.queue = $1::bigint AND m.session_id = session.session_id
+           AND m.state = 0 AND m.locked_until IS NULL
+           AND (m.expires_at IS NULL OR m.expires_at > $3::bigint)
+         LIMIT 1) IS NULL;
 
 -- name: readers
 SELECT coalesce(json_agg(json_build_array(

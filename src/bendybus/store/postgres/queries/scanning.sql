@@ -41,9 +41,9 @@ SELECT count(*),
        count(session_id) + count(partition_key), count(marks),
        string_agg(int8send(id - $1::bigint), ''::bytea)
   FROM (SELECT * FROM message
-         WHERE nonce = $3::bigint AND state = 3 AND locked_until IS NULL
-           AND id >= $1::bigint AND id < $2::bigint
-         ORDER BY id) AS reserved;
+         WHERE (nonce, id) >= ($3::bigint, $1::bigint) AND (nonce, id) < ($3::bigint, $2::bigint)
+           AND nonce IS NOT NULL AND state = 3 AND locked_until IS NULL
+         ORDER BY nonce, id) AS reserved;
 
 -- name: chosen_ids
 SELECT coalesce(json_agg(id ORDER BY id), '[]')
@@ -63,11 +63,12 @@ SELECT coalesce(json_agg(json_build_array(first, length, body, enqueued_at, expi
   FROM run WHERE first >= $1::bigint AND first < $2::bigint AND is_damaged = 0;
 
 -- name: scan_run_sizes
-SELECT string_agg(int4send(size), ''::bytea)
-  FROM (SELECT octet_length(b.content) AS size
-          FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY AS r (value, place)
-          JOIN body b ON b.id >= (r.value ->> 0)::bigint AND b.id < (r.value ->> 1)::bigint
-         ORDER BY r.place, b.id) AS sizes;
+SELECT string_agg(int4send(b.size), ''::bytea)
+  FROM jsonb_array_elements($1::jsonb) AS r
+ CROSS JOIN LATERAL
+       (SELECT octet_length(content) AS size FROM body
+         WHERE id >= (r.value ->> 0)::bigint AND id < (r.value ->> 1)::bigint
+         ORDER BY id OFFSET 0) AS b;
 
 -- name: scan_next
 SELECT (SELECT id FROM message WHERE id >= $1::bigint AND id < $2::bigint ORDER BY id LIMIT 1),

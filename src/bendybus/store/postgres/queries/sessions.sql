@@ -7,6 +7,10 @@
 --   highest cleared.
 --
 -- A nonce is never used again, so what is left of an ended lock says nothing.
+--
+-- Messages of a session are found by (session_id, id) as a row: only the indexes of sessions have
+-- it, so that no plan walks along the primary key. See messages.sql for the other rules. Sessions
+-- that are named are looked up one by one, and changed where they were found (`ctid`).
 
 -- name: note_arrivals
 -- Those that are ready are left out here, and not by the conflict, which would write their row.
@@ -14,8 +18,8 @@ INSERT INTO session (queue, session_id, waiting_since, is_ready)
 SELECT DISTINCT m.queue, m.session_id, $3::bigint, 1
   FROM message m
  WHERE m.id >= $1::bigint AND m.id < $2::bigint AND m.session_id IS NOT NULL AND m.state = 0
-   AND NOT EXISTS (SELECT 1 FROM session s
-                    WHERE s.queue = m.queue AND s.session_id = m.session_id AND s.is_ready = 1)
+   AND coalesce((SELECT s.is_ready FROM session s
+                  WHERE s.queue = m.queue AND s.session_id = m.session_id), 0) = 0
 ON CONFLICT (queue, session_id) DO UPDATE SET is_ready = 1, waiting_since = $3::bigint;
 
 -- name: accept_named_session
@@ -45,13 +49,21 @@ UPDATE session SET locked_until = $3::bigint, nonce = $4::bigint
 
 -- name: note_idle_sessions
 UPDATE session SET is_ready = 0
- WHERE queue = $1::bigint
-   AND session_id = ANY (ARRAY (SELECT jsonb_array_elements_text($2::jsonb)));
+ WHERE ctid = ANY (ARRAY (
+           SELECT s.ctid
+             FROM jsonb_array_elements_text($2::jsonb) AS named (session_id)
+            CROSS JOIN LATERAL
+                  (SELECT ctid FROM session
+                    WHERE queue = $1::bigint AND session_id = named.session_id OFFSET 0) AS s));
 
 -- name: forget_idle_sessions
 DELETE FROM session
- WHERE queue = $1::bigint
-   AND session_id = ANY (ARRAY (SELECT jsonb_array_elements_text($2::jsonb)))
+ WHERE ctid = ANY (ARRAY (
+           SELECT s.ctid
+             FROM jsonb_array_elements_text($2::jsonb) AS named (session_id)
+            CROSS JOIN LATERAL
+                  (SELECT ctid FROM session
+                    WHERE queue = $1::bigint AND session_id = named.session_id OFFSET 0) AS s))
    AND is_ready = 0 AND nonce IS NULL AND state IS NULL;
 
 -- name: find_held_session
@@ -73,45 +85,50 @@ UPDATE message
 -- name: note_late_arrivals
 -- Messages that came under numbers which were taken for them before.
 UPDATE message
-   SET nonce = (SELECT d.nonce FROM session s JOIN delivered d ON d.nonce = s.nonce
-                 WHERE s.queue = message.queue AND s.session_id = message.session_id
-                   AND d.until >= message.id)
+   SET nonce = (SELECT d.nonce FROM delivered d
+                 WHERE d.until >= message.id
+                   AND d.nonce = (SELECT s.nonce FROM session s
+                                   WHERE s.queue = message.queue
+                                     AND s.session_id = message.session_id))
  WHERE id >= $1::bigint AND id < $2::bigint AND session_id IS NOT NULL AND state = 0;
 
 -- name: find_in_hand
 SELECT count(*), coalesce(sum(size), 0)::bigint, coalesce(json_agg(id), '[]'),
        coalesce(json_agg(body) FILTER (WHERE body <> id), '[]'),
        count(*) FILTER (WHERE state <> 0)
-  FROM (SELECT m.id, m.size, m.body, m.state
-          FROM (SELECT s.queue, s.session_id,
-                       coalesce((SELECT until FROM delivered d WHERE d.nonce = $3::bigint), 0)
-                           AS until
-                  FROM session s
-                 WHERE s.nonce = $3::bigint
-                   AND CASE $2::text WHEN 'HELD' THEN s.locked_until > $4::bigint
-                                     ELSE s.locked_until <= $4::bigint END) AS held
-          JOIN message m ON m.queue = held.queue AND m.session_id = held.session_id
-         WHERE m.id = ANY ($1::bigint[])
+  FROM (SELECT s.queue, s.session_id,
+               coalesce((SELECT until FROM delivered d WHERE d.nonce = $3::bigint), 0) AS until
+          FROM session s
+         WHERE s.nonce = $3::bigint
+           AND CASE $2::text WHEN 'HELD' THEN s.locked_until > $4::bigint
+                             ELSE s.locked_until <= $4::bigint END
+        OFFSET 0) AS held
+ CROSS JOIN LATERAL
+       (SELECT m.id, m.size, m.body, m.state
+          FROM (SELECT * FROM message WHERE id = ANY ($1::bigint[]) ORDER BY id OFFSET 0) AS m
+         WHERE m.queue = held.queue AND m.session_id = held.session_id
            AND CASE WHEN m.locked_until IS NULL
                     THEN m.state = 0 AND m.id <= held.until
                          AND m.nonce IS DISTINCT FROM $3::bigint
                     ELSE m.nonce = $3::bigint END
-         ORDER BY m.id) AS found;
+        OFFSET 0) AS found;
 
 -- name: find_free_of_sessions
 SELECT count(*), coalesce(sum(size), 0)::bigint, coalesce(json_agg(id), '[]'),
        coalesce(json_agg(body) FILTER (WHERE body <> id), '[]'),
        count(*) FILTER (WHERE state <> 0)
   FROM (SELECT m.id, m.size, m.body, m.state
-          FROM message m
-         WHERE m.id = ANY ($1::bigint[]) AND m.locked_until IS NULL
+          FROM (SELECT * FROM message WHERE id = ANY ($1::bigint[]) ORDER BY id OFFSET 0) AS m
+         WHERE m.locked_until IS NULL
            AND CASE $2::text WHEN 'UNTOUCHED' THEN m.state = 0 AND m.delivery_count = $3::bigint
                              ELSE m.expires_at <= $4::bigint AND m.state NOT IN (3, 9) END
            AND (m.state <> 0
-                OR NOT EXISTS (SELECT 1 FROM session s JOIN delivered d ON d.nonce = s.nonce
-                                WHERE s.queue = m.queue AND s.session_id = m.session_id
+                OR NOT EXISTS (SELECT 1 FROM delivered d
+                                WHERE d.nonce = (SELECT s.nonce FROM session s
+                                                  WHERE s.queue = m.queue
+                                                    AND s.session_id = m.session_id)
                                   AND d.until >= m.id AND d.nonce IS DISTINCT FROM m.nonce))
-         ORDER BY m.id) AS found;
+        OFFSET 0) AS found;
 
 -- name: find_locked_in_sessions
 SELECT coalesce(json_agg(json_build_array(
@@ -119,14 +136,15 @@ SELECT coalesce(json_agg(json_build_array(
            body, size,
            state, session_until, session_nonce)), '[]')
   FROM (SELECT m.*, s.locked_until AS session_until, s.nonce AS session_nonce
-          FROM message m
-          JOIN session s ON s.queue = m.queue AND s.session_id = m.session_id
-         WHERE m.id = ANY ($1::bigint[]) AND s.locked_until > $2::bigint
+          FROM (SELECT * FROM message WHERE id = ANY ($1::bigint[]) ORDER BY id OFFSET 0) AS m
+         CROSS JOIN LATERAL
+               (SELECT locked_until, nonce FROM session
+                 WHERE queue = m.queue AND session_id = m.session_id OFFSET 0) AS s
+         WHERE s.locked_until > $2::bigint
            AND CASE WHEN m.locked_until IS NULL
                     THEN m.state = 0 AND m.nonce IS DISTINCT FROM s.nonce
                          AND m.id <= (SELECT until FROM delivered d WHERE d.nonce = s.nonce)
-                    ELSE m.nonce = s.nonce END
-         ORDER BY m.id) AS found;
+                    ELSE m.nonce = s.nonce END) AS found;
 
 -- name: renew_session
 UPDATE session SET locked_until = $5::bigint
@@ -150,9 +168,10 @@ SELECT state FROM session
 -- name: count_held
 SELECT (SELECT count(*) FROM message WHERE locked_until = $4::bigint),
        (SELECT count(*) FROM message m
-         WHERE m.queue = $1::bigint AND m.session_id = $2::text
-           AND m.state = 0 AND m.locked_until IS NULL
-           AND m.id <= (SELECT until FROM delivered d WHERE d.nonce = $3::bigint)
+         WHERE m.queue = $1::bigint AND (m.session_id, m.id) >= ($2::text, 0)
+           AND (m.session_id, m.id)
+               <= ($2::text, (SELECT until FROM delivered d WHERE d.nonce = $3::bigint))
+           AND m.session_id IS NOT NULL AND m.state = 0 AND m.locked_until IS NULL
            AND m.nonce IS DISTINCT FROM $3::bigint)
   FROM session
  WHERE queue = $1::bigint AND session_id = $2::text AND nonce = $3::bigint
@@ -166,15 +185,17 @@ UPDATE message SET locked_until = NULL, nonce = NULL
 -- Single values, and no NOT EXISTS: that may be made a join, which looks at all messages at once.
 SELECT coalesce(json_agg(json_build_array(queue, session_id)), '[]')
   FROM (SELECT s.queue, s.session_id
-          FROM session s LEFT JOIN delivered d ON d.nonce = s.nonce
+          FROM session s
+          LEFT JOIN LATERAL
+               (SELECT * FROM delivered WHERE nonce = s.nonce OFFSET 0) AS d ON true
          WHERE s.locked_until <= $1::bigint
            AND (SELECT 1 FROM message m
                  WHERE m.locked_until = ((s.nonce & 4611686018427387903) | 4611686018427387904)
                  LIMIT 1) IS NULL
            AND (SELECT 1 FROM message m
-                 WHERE m.queue = s.queue AND m.session_id = s.session_id
-                   AND m.state = 0 AND m.locked_until IS NULL
-                   AND m.id > d.freed_until AND m.id <= d.until
+                 WHERE m.queue = s.queue AND (m.session_id, m.id) > (s.session_id, d.freed_until)
+                   AND (m.session_id, m.id) <= (s.session_id, d.until)
+                   AND m.session_id IS NOT NULL AND m.state = 0 AND m.locked_until IS NULL
                    AND m.nonce IS DISTINCT FROM d.nonce
                  LIMIT 1) IS NULL
          ORDER BY s.locked_until LIMIT $2::bigint) AS lapsed;
@@ -187,20 +208,25 @@ UPDATE delivered
               FROM session s
              CROSS JOIN LATERAL
                    (SELECT m.id FROM message m
-                     WHERE m.queue = s.queue AND m.session_id = s.session_id
-                       AND m.state = 0 AND m.locked_until IS NULL
-                       AND m.id > delivered.freed_until AND m.id <= delivered.until
+                     WHERE m.queue = s.queue
+                       AND (m.session_id, m.id) > (s.session_id, delivered.freed_until)
+                       AND (m.session_id, m.id) <= (s.session_id, delivered.until)
+                       AND m.session_id IS NOT NULL AND m.state = 0 AND m.locked_until IS NULL
                        AND m.nonce IS DISTINCT FROM $1::bigint
-                     ORDER BY m.id LIMIT 1) AS in_hand
+                     ORDER BY m.session_id, m.id LIMIT 1) AS in_hand
              WHERE s.nonce = $1::bigint),
            until)
  WHERE nonce = $1::bigint;
 
 -- name: forget_deliveries
 DELETE FROM delivered
- USING jsonb_array_elements($1::jsonb) AS ended, session s
- WHERE s.queue = (ended.value ->> 0)::bigint AND s.session_id = ended.value ->> 1
-   AND delivered.nonce = s.nonce;
+ WHERE nonce = ANY (ARRAY (
+           SELECT s.nonce
+             FROM jsonb_array_elements($1::jsonb) AS ended
+            CROSS JOIN LATERAL
+                  (SELECT nonce FROM session
+                    WHERE queue = (ended.value ->> 0)::bigint
+                      AND session_id = ended.value ->> 1 OFFSET 0) AS s));
 
 -- name: end_sessions
 UPDATE session
@@ -208,13 +234,23 @@ UPDATE session
        is_ready = EXISTS (SELECT 1 FROM message m
                            WHERE m.queue = session.queue AND m.session_id = session.session_id
                              AND m.state = 0 AND m.locked_until IS NULL)::int
-  FROM jsonb_array_elements($1::jsonb) AS ended
- WHERE session.queue = (ended.value ->> 0)::bigint AND session.session_id = ended.value ->> 1;
+ WHERE ctid = ANY (ARRAY (
+           SELECT s.ctid
+             FROM jsonb_array_elements($1::jsonb) AS ended
+            CROSS JOIN LATERAL
+                  (SELECT ctid FROM session
+                    WHERE queue = (ended.value ->> 0)::bigint
+                      AND session_id = ended.value ->> 1 OFFSET 0) AS s));
 
 -- name: forget_ended_sessions
 DELETE FROM session
- USING jsonb_array_elements($1::jsonb) AS ended
- WHERE session.queue = (ended.value ->> 0)::bigint AND session.session_id = ended.value ->> 1
+ WHERE ctid = ANY (ARRAY (
+           SELECT s.ctid
+             FROM jsonb_array_elements($1::jsonb) AS ended
+            CROSS JOIN LATERAL
+                  (SELECT ctid FROM session
+                    WHERE queue = (ended.value ->> 0)::bigint
+                      AND session_id = ended.value ->> 1 OFFSET 0) AS s))
    AND is_ready = 0 AND nonce IS NULL AND state IS NULL;
 
 -- name: list_sessions
@@ -245,17 +281,18 @@ SELECT coalesce(json_agg(json_build_array(state_set_at, session_id, 1)), '[]')
 SELECT coalesce(json_agg(json_build_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size)), '[]')
-  FROM (SELECT * FROM (SELECT 0 AS part, message.* FROM message
-                       WHERE nonce = $5::bigint AND state = 0 AND locked_until IS NULL
-                         AND (expires_at IS NULL OR expires_at > $2::bigint)
-                       ORDER BY id LIMIT $3::bigint) AS came_back
+  FROM ((SELECT * FROM message
+          WHERE nonce >= $5::bigint AND nonce <= $5::bigint
+            AND state = 0 AND locked_until IS NULL
+            AND (expires_at IS NULL OR expires_at > $2::bigint)
+          ORDER BY nonce, id LIMIT $3::bigint)
         UNION ALL
-        SELECT * FROM (SELECT 1 AS part, message.* FROM message
-                       WHERE queue = $1::bigint AND session_id = $4::text AND state = 0
-                         AND locked_until IS NULL AND id > $6::bigint
-                         AND (expires_at IS NULL OR expires_at > $2::bigint)
-                       ORDER BY id LIMIT $3::bigint) AS not_given_out
-        ORDER BY part, id LIMIT $3::bigint) AS found;
+        (SELECT * FROM message
+          WHERE queue = $1::bigint AND (session_id, id) > ($4::text, $6::bigint)
+            AND session_id <= $4::text AND state = 0 AND locked_until IS NULL
+            AND (expires_at IS NULL OR expires_at > $2::bigint)
+          ORDER BY session_id, id LIMIT $3::bigint)
+        LIMIT $3::bigint) AS found;
 
 -- name: find_free_plain_in_session
 -- One that has expired is found as well: the careful way must see that it is passed over.
@@ -264,22 +301,26 @@ SELECT coalesce(json_agg(id), '[]'), coalesce(json_agg(enqueued_at), '[]'),
        coalesce(json_agg(delivery_count), '[]'), coalesce(json_agg(body), '[]'),
        coalesce(sum(size), 0)::bigint,
        count(expires_at) + count(partition_key) + count(marks)
-  FROM (SELECT * FROM (SELECT 0 AS part, message.* FROM message
-                       WHERE nonce = $5::bigint AND state = 0 AND locked_until IS NULL
-                       ORDER BY id LIMIT $3::bigint) AS came_back
+  FROM ((SELECT * FROM message
+          WHERE nonce >= $5::bigint AND nonce <= $5::bigint
+            AND state = 0 AND locked_until IS NULL
+          ORDER BY nonce, id LIMIT $3::bigint)
         UNION ALL
-        SELECT * FROM (SELECT 1 AS part, message.* FROM message
-                       WHERE queue = $1::bigint AND session_id = $4::text AND state = 0
-                         AND locked_until IS NULL AND id > $6::bigint
-                       ORDER BY id LIMIT $3::bigint) AS not_given_out
-        ORDER BY part, id LIMIT $3::bigint) AS found
+        (SELECT * FROM message
+          WHERE queue = $1::bigint AND (session_id, id) > ($4::text, $6::bigint)
+            AND session_id <= $4::text AND state = 0 AND locked_until IS NULL
+          ORDER BY session_id, id LIMIT $3::bigint)
+        LIMIT $3::bigint) AS found
  WHERE $2::bigint IS NOT NULL;
 
 -- name: expired_before
-SELECT EXISTS (SELECT 1 FROM message
-                WHERE queue = $1::bigint AND session_id = $3::text AND state = 0
-                  AND locked_until IS NULL AND id > $4::bigint AND id < $5::bigint
-                  AND expires_at <= $2::bigint);
+SELECT EXISTS (SELECT 1
+                 FROM (SELECT expires_at FROM message
+                        WHERE queue = $1::bigint AND (session_id, id) > ($3::text, $4::bigint)
+                          AND (session_id, id) < ($3::text, $5::bigint)
+                          AND session_id IS NOT NULL AND state = 0 AND locked_until IS NULL
+                       OFFSET 0) AS free
+                WHERE expires_at <= $2::bigint);
 
 -- name: browse_session
 SELECT coalesce(json_agg(json_build_array(
@@ -289,31 +330,35 @@ SELECT coalesce(json_agg(json_build_array(
            CASE WHEN locked_until < 4611686018427387904 THEN nonce ELSE session_nonce END)),
            '[]')
   FROM (SELECT found.*, s.locked_until AS session_until, s.nonce AS session_nonce
-          FROM (SELECT * FROM (SELECT * FROM message
-                                WHERE queue = $4::bigint AND session_id = $5::text
-                                  AND id >= $1::bigint AND id < $2::bigint
-                                  AND state = 0 AND locked_until IS NULL
-                                ORDER BY id LIMIT $3::bigint) AS free
+          FROM ((SELECT * FROM message
+                  WHERE queue = $4::bigint AND (session_id, id) >= ($5::text, $1::bigint)
+                    AND (session_id, id) < ($5::text, $2::bigint)
+                    AND session_id IS NOT NULL AND state = 0 AND locked_until IS NULL
+                  ORDER BY session_id, id LIMIT $3::bigint)
                 UNION ALL
-                SELECT * FROM (SELECT * FROM message
-                                WHERE queue = $4::bigint AND session_id = $5::text
-                                  AND id >= $1::bigint AND id < $2::bigint AND state <> 9
-                                  AND (state <> 0 OR locked_until IS NOT NULL)
-                                ORDER BY id LIMIT $3::bigint) AS rest
-                ORDER BY id LIMIT $3::bigint) AS found
-          LEFT JOIN session s
-            ON s.queue = found.queue AND s.session_id = found.session_id
-           AND CASE WHEN found.locked_until IS NOT NULL THEN s.nonce = found.nonce
+                (SELECT * FROM message
+                  WHERE queue = $4::bigint AND (session_id, id) >= ($5::text, $1::bigint)
+                    AND (session_id, id) < ($5::text, $2::bigint)
+                    AND session_id IS NOT NULL AND state <> 9
+                    AND (state <> 0 OR locked_until IS NOT NULL)
+                  ORDER BY session_id, id LIMIT $3::bigint)
+                ORDER BY session_id, id LIMIT $3::bigint) AS found
+          LEFT JOIN LATERAL
+               (SELECT locked_until, nonce FROM session
+                 WHERE queue = found.queue AND session_id = found.session_id OFFSET 0) AS s
+            ON CASE WHEN found.locked_until IS NOT NULL THEN s.nonce = found.nonce
                     ELSE found.state = 0 AND s.nonce IS DISTINCT FROM found.nonce
                          AND found.id <= (SELECT until FROM delivered d WHERE d.nonce = s.nonce)
-               END
-         ORDER BY found.id) AS seen;
+               END) AS seen;
 
 -- name: lock_in_hand
 -- Those that expire while they are in hand: nothing that looks for ended lives sees them then.
 UPDATE message
-   SET nonce = (held.value ->> 1)::bigint,
-       locked_until =
-           (((held.value ->> 1)::bigint & 4611686018427387903) | 4611686018427387904)
-  FROM jsonb_array_elements($1::jsonb) AS held
- WHERE message.id = (held.value ->> 0)::bigint;
+   SET nonce = held.nonce,
+       locked_until = ((held.nonce & 4611686018427387903) | 4611686018427387904)
+  FROM (SELECT m.ctid AS place, (given.value ->> 1)::bigint AS nonce
+          FROM jsonb_array_elements($1::jsonb) AS given
+         CROSS JOIN LATERAL
+               (SELECT ctid FROM message WHERE id = (given.value ->> 0)::bigint OFFSET 0) AS m
+        OFFSET 0) AS held
+ WHERE message.ctid = held.place;

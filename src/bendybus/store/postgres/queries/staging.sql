@@ -1,5 +1,7 @@
 -- Staged messages: chunks in the stores that they are for, stages and writers at their home.
--- See model/staging.py for the states of a stage.
+-- See model/staging.py for the states of a stage. Where a stage or a writer is named, its state is
+-- compared as `state + 0`, or a batch by IS NOT DISTINCT FROM: so that no index of all that are in
+-- this state is read in its place.
 
 -- name: writer_published
 SELECT published, batch FROM writer WHERE queue = $1::bigint AND name = $2::text;
@@ -18,12 +20,12 @@ VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, 
 
 -- name: complete_stage
 UPDATE stage SET state = 1, messages = $2::bigint, fragments = $3::text
- WHERE number = $1::bigint AND state = 0 RETURNING 1;
+ WHERE number = $1::bigint AND state + 0 = 0 RETURNING 1;
 
 -- name: complete_stages_of
 SELECT coalesce(json_agg(number ORDER BY number), '[]') FROM stage
  WHERE number = ANY ($4::bigint[]) AND queue = $1::bigint AND writer = $2::text
-   AND batch = $3::bigint AND state = 1;
+   AND batch = $3::bigint AND state + 0 = 1;
 
 -- name: decide_stages
 UPDATE stage SET state = 2 WHERE number = ANY ($1::bigint[]);
@@ -34,15 +36,14 @@ VALUES ($1::bigint, $2::text, -1, $3::bigint, $4::bigint)
     ON CONFLICT (queue, name) DO UPDATE SET batch = excluded.batch, used_at = excluded.used_at;
 
 -- name: decided_stages
-SELECT coalesce(json_agg(number), '[]'), coalesce(sum(messages), 0)::bigint,
-       coalesce(json_agg(fragments::json), '[]')
-  FROM (SELECT number, messages, fragments FROM stage
-         WHERE queue = $1::bigint AND writer = $2::text AND batch = $3::bigint AND state = 2
-         ORDER BY number) AS decided;
+SELECT coalesce(json_agg(number ORDER BY number), '[]'), coalesce(sum(messages), 0)::bigint,
+       coalesce(json_agg(fragments::json ORDER BY number), '[]')
+  FROM stage WHERE queue = $1::bigint AND writer = $2::text AND batch = $3::bigint AND state = 2;
 
 -- name: conclude
 UPDATE writer SET published = greatest(published, $3::bigint), batch = NULL, used_at = $4::bigint
- WHERE queue = $1::bigint AND name = $2::text AND batch = $3::bigint RETURNING 1;
+ WHERE queue = $1::bigint AND name = $2::text AND batch IS NOT DISTINCT FROM $3::bigint
+RETURNING 1;
 
 -- name: forget_decided
 DELETE FROM stage
@@ -50,11 +51,11 @@ DELETE FROM stage
 
 -- name: outdate_stages
 UPDATE stage SET state = 3
- WHERE queue = $1::bigint AND writer = $2::text AND batch <= $3::bigint AND state < 2;
+ WHERE queue = $1::bigint AND writer = $2::text AND batch <= $3::bigint AND state + 0 < 2;
 
 -- name: abandon_stages
 UPDATE stage SET state = 3
- WHERE number = ANY ($3::bigint[]) AND queue = $1::bigint AND writer = $2::text AND state < 2;
+ WHERE number = ANY ($3::bigint[]) AND queue = $1::bigint AND writer = $2::text AND state + 0 < 2;
 
 -- name: expire_stages
 UPDATE stage SET state = 3
@@ -72,12 +73,12 @@ SELECT (SELECT coalesce(sum(size), 0)::bigint FROM staged),
 
 -- name: stale_stages
 SELECT coalesce(json_agg(json_build_array(number, queue)), '[]')
-  FROM (SELECT number, queue FROM stage WHERE state = 3 ORDER BY number LIMIT $1::bigint) AS stale;
+  FROM (SELECT number, queue FROM stage WHERE state = 3 LIMIT $1::bigint) AS stale;
 
 -- name: next_chunk
 SELECT id, stage, ordinal, messages, checksum, fields, sizes, contents
   FROM staged
- WHERE queue = $1::bigint AND stage = $2::bigint ORDER BY ordinal, id LIMIT 1;
+ WHERE queue = $1::bigint AND stage = $2::bigint ORDER BY ordinal LIMIT 1;
 
 -- name: first_stage_with_chunks
 SELECT c.value
@@ -95,7 +96,7 @@ DELETE FROM staged
                          ORDER BY ordinal LIMIT $3::bigint));
 
 -- name: forget_stage
-DELETE FROM stage WHERE number = $1::bigint AND state = 3;
+DELETE FROM stage WHERE number = $1::bigint AND state + 0 = 3;
 
 -- name: forget_writers
 DELETE FROM writer
