@@ -1,29 +1,17 @@
-"""One broker at a time on a folder of embedded stores."""
+"""A folder of embedded stores, taken over by a broker."""
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
-from bendybus.model.errors import DataFolderInUse
-
-LOCK_FILE: Final = "broker.lock"
+from bendybus.store.sqlite.data_folder import held, put_moved_away
+from bendybus.store.sqlite.restoring import complete_restore
 
 
 @contextmanager
 def only_broker_on(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process and those it forks; the kernel lets go with the last."""
-    file = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataFolderInUse(
-                f"another broker runs on the data folder {folder}; stop it, or choose another"
-                " folder with --data"
-            ) from None
+    """Hold the folder for this process and those it forks, with all that was begun there ended."""
+    with held(folder):
+        complete_restore(folder)
+        put_moved_away(folder)
         yield
-    finally:
-        os.close(file)

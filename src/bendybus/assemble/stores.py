@@ -10,6 +10,7 @@ from bendybus.model.errors import StartRefused, StoreRefused
 from bendybus.model.store_place import StorePlace, read_place
 from bendybus.settings import Settings
 from bendybus.store.port import Store
+from bendybus.store.sqlite.data_folder import store_file, url_file
 from bendybus.store.sqlite.store import SqliteStore
 
 URL_BYTES_MAX: Final = 4096
@@ -40,16 +41,6 @@ async def open_stores(settings: Settings) -> AsyncIterator[Sequence[Store]]:
         await asyncio.gather(*(store.close() for store in stores))
 
 
-def file_of(folder: Path, number: int) -> Path:
-    """Return the file of an embedded store."""
-    return folder / f"store-{number:02}.db"
-
-
-def url_file_of(folder: Path, number: int) -> Path:
-    """Return the file that says where a store went that was an embedded one."""
-    return folder / f"store-{number:02}.url"
-
-
 def store_at(number: int, place: Path | StorePlace) -> OpenedStore:
     """Make the store that is kept in a file or a database; it is not open yet."""
     if isinstance(place, Path):
@@ -65,12 +56,12 @@ def places_of(settings: Settings) -> list[Path | StorePlace]:
 
 
 def _place_in(folder: Path, number: int) -> Path | StorePlace:
-    moved = url_file_of(folder, number)
+    moved = url_file(folder, number)
     try:
         with moved.open("rb") as file:
             url = file.read(URL_BYTES_MAX).decode()
     except FileNotFoundError:
-        return file_of(folder, number)
+        return store_file(folder, number)
     return read_place(url, str(moved))
 
 

@@ -17,6 +17,8 @@ from bendybus.cli.kept_profiles import take_profile
 PLACES: Final = {
     "serve": "serve:serve",
     "cert": "cert:cert",
+    "backup": "backup:backup",
+    "restore": "restore:restore",
     "send": "send:send",
     "receive": "receive:receive",
     "peek": "peek:peek",

@@ -10,12 +10,14 @@ import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     ProgressColumn,
     SpinnerColumn,
     Task,
     TextColumn,
     TimeRemainingColumn,
+    TransferSpeedColumn,
 )
 from rich.progress import Progress as Bars
 from rich.text import Text
@@ -75,6 +77,25 @@ def shown_count(verb: str, *, is_shown: bool) -> Iterator[Callable[[int], None]]
     with bars:
         bar = bars.add_task(verb, total=None)
         yield lambda count: bars.update(bar, completed=count)
+
+
+@contextmanager
+def shown_bytes(verb: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many bytes are done, of how many."""
+    bars = Bars(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bars:
+        bar = bars.add_task(verb, total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)
 
 
 def report(done: Progress, verb: str, output: Output) -> None:

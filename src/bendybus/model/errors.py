@@ -352,6 +352,12 @@ class StoreMismatch(StartRefused):
     code = "store-mismatch"
 
 
+class BackupUnusable(StartRefused):
+    """A folder cannot take a backup, or the one that it holds cannot be restored."""
+
+    code = "backup-unusable"
+
+
 class PortInUse(StartRefused):
     """Another process listens on the port."""
 
