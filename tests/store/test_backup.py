@@ -4,8 +4,9 @@ import json
 import os
 import shutil
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,9 +20,11 @@ from bendybus.store.sqlite.backing_up import back_up
 from bendybus.store.sqlite.backup_contents import LIST_FILE
 from bendybus.store.sqlite.data_folder import held, store_files
 from bendybus.store.sqlite.database import Pacing, open_database
+from bendybus.store.sqlite.one_cut import PAUSE_SECONDS_MAX
 from bendybus.store.sqlite.restoring import complete_restore, restore
 
 STORES: Final = 3
+SECONDS_MAX: Final = 30
 # What changes names and contents of folders: a restore that is killed is killed at one of these.
 STEPS: Final = frozenset({"os.rename", "os.mkdir", "os.remove", "os.rmdir", "open"})
 KILLED: Final = 9
@@ -80,40 +83,49 @@ def test_a_backup_has_what_the_logs_hold_and_is_for_its_owner_alone(tmp_path: Pa
         assert all(path.stat().st_mode & 0o77 == 0 for path in folder.iterdir())
 
 
-def test_the_copies_are_of_one_instant_while_others_write(tmp_path: Path) -> None:
-    """Each number is written to every store, in the order of the stores, as transfers would be."""
+def test_the_copies_are_of_one_instant(tmp_path: Path) -> None:
+    """While one store cannot be had, the others are held, so that none is copied as it was then."""
     data = make_stores(tmp_path / "data")
-    is_over = threading.Event()
-    written: list[int] = []
+    with ThreadPoolExecutor() as threads, writing(data, 0) as first, writing(data, 2) as last:
+        last.execute("BEGIN IMMEDIATE")
+        made = threads.submit(back_up, data, tmp_path / "backup", quietly)
+        written = write_until_refused(first)
+        add(last, written)
+        last.execute("COMMIT")
+        assert made.result().pause_seconds < 2 * PAUSE_SECONDS_MAX
+        add(first, written + 1)
+    new = restored(tmp_path / "backup", tmp_path / "new")
+    assert numbers_in(new, 0) == list(range(written + 1))
+    assert numbers_in(new, 2) == [0, written]
 
-    def write() -> None:
-        connections = [apsw.Connection(str(data / f"store-{at:02}.db")) for at in range(STORES)]
-        for connection in connections:
+
+def write_until_refused(connection: apsw.Connection) -> int:
+    """Write 1, 2 and so on, until somebody holds the store; return the last."""
+    connection.set_busy_timeout(0)
+    deadline = time.monotonic() + SECONDS_MAX
+    number = 0
+    while time.monotonic() < deadline:
+        try:
+            add(connection, number + 1)
+        except apsw.BusyError:
             connection.set_busy_timeout(5000)
-        while not is_over.is_set():
-            for connection in connections:
-                add(connection, len(written) + 1)
-            written.append(len(written) + 1)
-        for connection in connections:
-            connection.close()
+            return number
+        number += 1
+    raise AssertionError("nobody holds the store")
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        for at in range(5):
-            while len(written) < 20 * (at + 1):
-                assert writer.is_alive()
-            before = len(written)
-            made = back_up(data, tmp_path / f"backup-{at}", quietly)
-            assert made.pause_seconds < 1
-            new = restored(tmp_path / f"backup-{at}", tmp_path / f"new-{at}")
-            counts = [len(numbers_in(new, number)) - 1 for number in range(STORES)]
-            assert counts == sorted(counts, reverse=True), "a later store has what an earlier lacks"
-            assert counts[0] - counts[-1] <= 1, "these are not of one instant"
-            assert counts[-1] >= before, "what was written before is missing"
-    finally:
-        is_over.set()
-        writer.join()
+
+def test_a_store_that_is_never_free_makes_others_wait_for_a_moment_only(tmp_path: Path) -> None:
+    data = make_stores(tmp_path / "data")
+    with writing(data, 0) as first, writing(data, 2) as last:
+        last.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor() as threads:
+            made = threads.submit(back_up, data, tmp_path / "backup", quietly)
+            written = write_until_refused(first)
+            # Less than a broker's patience.
+            first.set_busy_timeout(2000)
+            add(first, written + 1)
+            last.execute("ROLLBACK")
+            assert made.result().contents.stores
 
 
 def test_a_broker_that_starts_is_given_way(tmp_path: Path) -> None:
