@@ -39,12 +39,16 @@ class Logbook:
 
     async def kill_after(self, entries: int, broker: BrokerProcess) -> None:
         """Let the clients work, and kill the broker in the midst of their so-manieth entry."""
-        killed = asyncio.Event()
+        await self.at(entries, broker.kill)
 
-        def kill() -> None:
-            broker.kill()
-            killed.set()
+    async def at(self, entries: int, action: Callable[[], None]) -> None:
+        """Let the clients work, and do something in the midst of their so-manieth entry."""
+        done = asyncio.Event()
 
-        self._entries_left, self._action = entries, kill
+        def act() -> None:
+            action()
+            done.set()
+
+        self._entries_left, self._action = entries, act
         async with asyncio.timeout(LIFE_SECONDS_MAX):
-            await killed.wait()
+            await done.wait()
