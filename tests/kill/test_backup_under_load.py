@@ -12,9 +12,11 @@ import pytest
 
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from bendybus.testing.history_checker import (
-    Acknowledged,
-    Completed,
+    CompletionAsked,
     Entry,
+    Left,
+    Received,
+    Sent,
     check_history,
 )
 from tests.cli.command import environment
@@ -41,7 +43,9 @@ async def test_a_restored_broker_has_lost_and_doubled_nothing(backups: int, tmp_
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     book = Logbook(WAYS)
-    logs: list[dict[str, list[Entry]]] = []
+    # What clients had seen when each backup began, and when it had ended.
+    begun: list[dict[str, int]] = []
+    ended: list[dict[str, list[Entry]]] = []
     with broker_process(CONFIG) as broker:
         load = Load(book, rng)
         async with load.running(broker.amqp_port):
@@ -49,12 +53,12 @@ async def test_a_restored_broker_has_lost_and_doubled_nothing(backups: int, tmp_
                 stores = rng.randint(1, STORES)
                 await asyncio.to_thread(cut_off_backup, broker, tmp_path / f"cut-{at}", stores)
                 await book.at(ENTRIES_BETWEEN, lambda: None)
-                before = {way: len(log) for way, log in book.logs.items()}
+                begun.append({way: len(log) for way, log in book.logs.items()})
                 code = await asyncio.to_thread(command, "backup", tmp_path / str(at), broker)
                 assert code == 0
-                logs.append({way: as_of(book.logs[way], before[way]) for way in WAYS})
+                ended.append({way: list(log) for way, log in book.logs.items()})
             await book.kill_after(1, broker)
-    for at, seen in enumerate(logs):
+    for at in range(backups):
         folder = tmp_path / f"restored-{at}"
         folder.mkdir()
         restored = BrokerProcess(folder, CONFIG)
@@ -65,17 +69,26 @@ async def test_a_restored_broker_has_lost_and_doubled_nothing(backups: int, tmp_
         finally:
             restored.stop()
         for way in WAYS:
-            log = [*seen[way], *await everything_in(restored, f"{way}.out")]
+            left = await everything_in(restored, f"{way}.out")
+            log = as_of(ended[at][way], begun[at][way], left)
             assert check_history(log) == [], f"with seed {seed}"
 
 
-def as_of(log: list[Entry], before: int) -> list[Entry]:
-    """Return what must be true of a backup that began there and has ended now.
+def as_of(log: list[Entry], before: int, left: list[Left]) -> list[Entry]:
+    """Return what must be true of a backup that began there and had ended when the log ends.
 
-    What was answered meanwhile may be in it or not.
+    What was answered meanwhile may be in it or not. What was received meanwhile and is there had
+    perhaps not arrived yet: then it arrives under another number.
     """
-    meanwhile = (each for each in log[before:] if not isinstance(each, Acknowledged | Completed))
-    return [*log[:before], *meanwhile]
+    names = {each.sequence: each.message for each in log if isinstance(each, Received)}
+    there = {each.message for each in left}
+    meanwhile = [
+        each
+        for each in log[before:]
+        if isinstance(each, Sent)
+        or (isinstance(each, Received | CompletionAsked) and names[each.sequence] not in there)
+    ]
+    return [*log[:before], *meanwhile, *left]
 
 
 def command(verb: str, backup: Path, broker: BrokerProcess) -> int:
