@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from bendybus.broker.declaring import Plan
 from bendybus.broker.holdings import Holdings
 from bendybus.broker.namespace_access import NamespaceAccess
+from bendybus.broker.numbering import Numbering
 from bendybus.broker.records import Records
 from bendybus.broker.served_queue import ServedQueue, Source
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
@@ -113,13 +114,14 @@ class Catalog:
 
         Subscriptions that it does not mention stay as they are.
         """
-        planned = await self._plan(entities, now)
+        numbering = await self.records.numbering()
+        planned = self._plan(entities, numbering.copy(), now)
         if not planned.changed:
             return
 
         async def make() -> None:
             # Another front end may have made them meanwhile.
-            plan = await self._plan(entities, now)
+            plan = self._plan(entities, await self.records.numbering(), now)
             if plan.changed:
                 await self.records.write(plan.changed)
 
@@ -131,8 +133,7 @@ class Catalog:
                 " store, or start with the entities as they were"
             ) from error
 
-    async def _plan(self, entities: Sequence[Queue | Topic], now: Instant) -> Plan:
-        numbering = await self.records.numbering()
+    def _plan(self, entities: Sequence[Queue | Topic], numbering: Numbering, now: Instant) -> Plan:
         plan = Plan(self.namespace, self.tier, self.standing(), numbering, now)
         for entity in entities:
             plan.declare(entity)

@@ -20,7 +20,8 @@ from bendybus.model.staging import (
 )
 from bendybus.store.port import Store
 
-# How long what could not be finished waits for the next try.
+# How long what could not be finished waits for the next try. Shared stores are looked at as often:
+# other front ends do not say what they left half-way.
 RETRY_SECONDS: Final = 5.0
 LOOK_AGAIN_MS: Final = 3_600_000
 # How long a stage waits to be published, and how long a writer is remembered that does nothing.
@@ -57,8 +58,11 @@ class Finisher:
         noted = self._under_way.taken()
         for at, store in enumerate(self._holdings.stores):
             is_old = self._clock.now() - self._looked_at.get(store, 0) >= LOOK_AGAIN_MS
-            if not store.is_online or not (
-                store in noted or is_old or self._openings.get(store) != store.openings
+            if not (store.is_online and store.is_caretaker) or not (
+                store in noted
+                or is_old
+                or store.is_shared
+                or self._openings.get(store) != store.openings
             ):
                 continue
             openings = store.openings
@@ -146,6 +150,7 @@ class Finisher:
             return True
         sources = place[0].queue.main.sources
         now = self._clock.now()
+        dropped = 0
         for source in sources:
             if not source.store.is_online:
                 return False
@@ -155,6 +160,10 @@ class Finisher:
                 [answer] = await source.store.apply([drop], now=now)
                 assert isinstance(answer, int)
                 count = answer
+                dropped += count
                 await asyncio.sleep(0)
+        if dropped and home.is_shared:
+            # It may be brought through another front end still: once more, later.
+            return False
         await home.apply([ForgetStage(stage)], now=now)
         return True

@@ -1,7 +1,13 @@
-"""forward: messages are taken to the entity that their own forwards to, or names (R6, R5.6)."""
+"""forward: messages are taken to the entity that their own forwards to, or names (R6, R5.6).
+
+Of the front ends that share a store, the one that looks after it does so. When another takes its
+place, messages that it had in hand are free again, and are taken by the other. It may not know yet,
+and hand over what the other has handed over: so for a while the other leaves transfers remembered.
+"""
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Final
@@ -17,6 +23,11 @@ from bendybus.store.port import Store
 
 # How many movers may have a batch in hand: it bounds the memory that all of them take.
 MOVERS_TOGETHER_MAX: Final = 32
+# How often whoever looks after a shared store looks for messages that he was not told of.
+OUTBOXES_SECONDS: Final = 2.0
+# Who took a store over is sure after so long that nobody forwards from it on old knowledge: that
+# needs to have been confirmed seconds ago, and so does each step (`store.sharing`).
+SETTLED_SECONDS: Final = 30.0
 # How often transfers are looked for that nobody forgot, how old they are then, and how many at
 # once.
 TIDY_SECONDS: Final = 600.0
@@ -40,13 +51,16 @@ class Forwarder:
         self._destinations = {each.namespace: Destinations(each) for each in namespaces.catalogs}
         self._store_numbers = {store: at for at, store in enumerate(self._holdings.stores)}
         self._movers: dict[int, Mover] = {}
+        # Since when we look after a store, and how often it was opened then.
+        self._caretaker_since: dict[Store, tuple[int, float]] = {}
 
     async def run(self) -> None:
         """Forward until cancelled."""
         turns = asyncio.Semaphore(MOVERS_TOGETHER_MAX)
-        await self._note_outboxes()
+        await self._note_outboxes(self._holdings.stores)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tidy_for_ever())
+            group.create_task(self._look_for_ever())
             while True:
                 for store, queue in await self._holdings.departures.taken():
                     at = self._store_numbers[store]
@@ -57,18 +71,37 @@ class Forwarder:
                         continue  # Its entity was deleted.
                     if mover is not None:
                         mover.look(*place)
-                    elif store.is_online:
+                    elif store.is_online and store.is_caretaker:
                         destinations = self._destinations[place[0].queue.namespace]
-                        mover = Mover(number, *place, destinations, self._clock)
+                        mover = Mover(number, *place, destinations, self._clock, self._is_settled)
                         self._movers[number] = mover
                         group.create_task(self._move(number, mover, turns))
 
-    async def _note_outboxes(self) -> None:
-        """Note the transfer queues in which an earlier run has left something.
+    def _is_settled(self, store: Store) -> bool:
+        """Say whether nobody else can be forwarding from a store any more."""
+        if not store.is_shared:
+            return True
+        if not store.is_caretaker:
+            return False
+        now = asyncio.get_running_loop().time()
+        openings, since = self._caretaker_since.get(store, (-1, now))
+        if openings != store.openings:
+            since = now
+        self._caretaker_since[store] = store.openings, since
+        return now - since >= SETTLED_SECONDS
+
+    async def _look_for_ever(self) -> None:
+        shared = [store for store in self._holdings.stores if store.is_shared]
+        while shared:
+            await asyncio.sleep(OUTBOXES_SECONDS)
+            await self._note_outboxes([store for store in shared if store.is_caretaker])
+
+    async def _note_outboxes(self, stores: Sequence[Store]) -> None:
+        """Note the transfer queues in which an earlier run, or another front end, left something.
 
         A store that is away is noted as a whole when it comes back.
         """
-        for store in self._holdings.stores:
+        for store in stores:
             with suppress(StoreUnavailable, StoreFailed):
                 for queue in await store.occupied(SubQueue.TRANSFER):
                     self._holdings.departures.note(store, queue)
@@ -93,7 +126,7 @@ class Forwarder:
         """
         for store in self._holdings.stores:
             try:
-                if store.is_online:
+                if store.is_online and store.is_caretaker:
                     await self._tidy_store(store)
             except BusError as error:
                 _log.warning("looking for old transfers was cut short: %s", error)

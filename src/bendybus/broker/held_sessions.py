@@ -1,10 +1,16 @@
 """The sessions of one sub-queue that receivers of this broker hold, and how they are woken."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from bendybus.broker.waiting import Waiting
 from bendybus.model.ids import Instant
 from bendybus.model.message import Lock
+
+# Who is woken by a hint that names no session looks for nothing, mostly. However many hints come,
+# all who hold sessions cost the stores no more than one look in such a time.
+LOOK_APART_SECONDS: Final = 0.002
 
 
 class HeldSession:
@@ -38,6 +44,8 @@ class HeldSessions:
     def __init__(self) -> None:
         self._by_id: dict[str, HeldSession] = {}
         self._by_nonce: dict[int, HeldSession] = {}
+        self._woken_at = 0.0
+        self._waking: asyncio.TimerHandle | None = None
 
     @property
     def count(self) -> int:
@@ -81,6 +89,23 @@ class HeldSessions:
             held = self._by_nonce.get(nonce)
             if held is not None:
                 held.wake()
+
+    def wake_in_turn(self) -> None:
+        """Wake every holder, at once or, the more there are, a little later."""
+        if self._waking is not None:
+            return
+        loop = asyncio.get_running_loop()
+        ready_at = self._woken_at + len(self._by_id) * LOOK_APART_SECONDS
+        if loop.time() >= ready_at:
+            self._woken_at = loop.time()
+            self.wake_all()
+        else:
+            self._waking = loop.call_at(ready_at, self._wake_late)
+
+    def _wake_late(self) -> None:
+        self._waking = None
+        self._woken_at = asyncio.get_running_loop().time()
+        self.wake_all()
 
     def wake_all(self) -> None:
         """Wake every holder."""

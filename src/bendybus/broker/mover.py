@@ -12,7 +12,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,7 +25,7 @@ from bendybus.model.forwarding import Undeliverable, dead_lettered, sub_queue_fo
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Remove, Unlock
-from bendybus.store.port import UNTIL_REOPENED, Acquire
+from bendybus.store.port import UNTIL_REOPENED, Acquire, Store
 
 # How long a place that could not take messages is left alone, at first and at most.
 PAUSE_SECONDS: Final = 0.25
@@ -58,6 +58,7 @@ class Mover:
         source: Source,
         destinations: Destinations,
         clock: Clock,
+        is_settled: Callable[[Store], bool],
     ) -> None:
         # The store and the queue in one number: what transfers are named by.
         self._number = number
@@ -65,6 +66,7 @@ class Mover:
         self._source = source
         self._destinations = destinations
         self._clock = clock
+        self._is_settled = is_settled
         self._lines: dict[Place, _Line] = {}
         self._hint = asyncio.Event()
         self._openings = -1
@@ -85,7 +87,7 @@ class Mover:
                 async with turns:
                     has_moved = await self._turn()
             except BusError as error:
-                if isinstance(error, EntityNotFound) or not self._source.store.is_online:
+                if isinstance(error, EntityNotFound) or not self._is_ours:
                     # Deleted; or whoever sees the store come back says so, and a mover begins.
                     return
                 _log.warning("forwarding from '%s' paused: %s", self._sub_queue.queue.name, error)
@@ -100,8 +102,19 @@ class Mover:
             if not self._hint.is_set():
                 return
 
+    @property
+    def _is_ours(self) -> bool:
+        """Whether it is ours to take messages from the store. If not, they are not held, either."""
+        return self._source.store.is_online and self._source.store.is_caretaker
+
+    def _check_ours(self) -> None:
+        if not self._source.store.is_caretaker:
+            number = self._source.store.status().number
+            raise StoreUnavailable(number, "another front end looks after it now")
+
     async def _turn(self) -> bool:
         """Take one batch on its way; say whether there was any."""
+        self._check_ours()
         openings = self._source.store.openings
         if openings != self._openings:
             # What was held is free again, whether it was handed over or not.
@@ -183,6 +196,8 @@ class Mover:
             return
         [lost] = await self._write([Remove(self._source.number, locks)])
         assert isinstance(lost, list), "a removal is answered with what its guard refused"
+        if not self._is_settled(self._source.store):
+            return  # They are found as left over, some day.
         for place, arrived in zip(groups, arrivals, strict=True):
             sequences = {parcel.stored.sequence for parcel in arrived}
             self._destinations.note_departed(
@@ -207,6 +222,7 @@ class Mover:
             parcels = [each for each in parcels if each.stored.sequence < first]
         if not parcels:
             return []
+        self._check_ours()
         try:
             await self._destinations.hand_over(place, self._number, parcels, self._clock.now())
         except BusError as error:

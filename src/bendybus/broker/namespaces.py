@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bendybus.broker.catalog import Catalog
+from bendybus.broker.hints import Hints
 from bendybus.broker.holdings import Holdings
 from bendybus.broker.records import Records
 from bendybus.model.access import AccessRule
@@ -21,6 +22,7 @@ class Namespaces:
         self.records = Records(stores)
         self.holdings = Holdings(stores)
         self.catalogs: list[Catalog] = []
+        self.hints = Hints(self.catalogs, self.holdings, self.records.following)
         self._reader = reader
 
     def add(

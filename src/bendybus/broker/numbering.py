@@ -15,7 +15,14 @@ class Numbering:
 
     def __init__(self, given: Sequence[NumbersGiven]) -> None:
         self._queues_taken = [each.queue for each in given]
-        self._last_number = max(each.entity for each in given)
+        self._last_number = max((each.entity for each in given), default=0)
+
+    def copy(self) -> "Numbering":
+        """Return one for a trial: what it gives is not taken."""
+        tried = Numbering([])
+        tried._queues_taken = list(self._queues_taken)
+        tried._last_number = self._last_number
+        return tried
 
     def new_record(
         self,

@@ -168,6 +168,9 @@ class Receiver:
         else:
             if not messages:
                 source.empty_at = additions
+            elif source.heard_at == additions:
+                # Nobody said how many there are: who comes next may look, too.
+                self.waiting.wake(1)
         self._cache.extend(messages)
         self._asked_count -= count
         del self._asking[source]

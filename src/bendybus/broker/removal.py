@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,9 @@ LOOK_SECONDS: Final = 5.0
 DELETE_COUNT_MAX: Final = 500
 # How many entities are looked at before clients have their turn.
 LOOKED_AT_TOGETHER: Final = 200
+# Where stores are shared, a use is noted for other front ends, at most so often. Entities that go
+# when they are idle do so after five minutes at the earliest.
+NOTE_USE_MS: Final = 30_000
 # The signs of use of an entity that nobody has used since it was served.
 UNUSED: Final = (0, 0)
 
@@ -28,7 +32,8 @@ class Removal:
     """Retires entities that were idle for as long as they allow, and deletes what they held.
 
     An entity is used while a link to it is open, by a request, and by messages that come. Idle
-    time is not remembered over a restart: it begins anew.
+    time is not remembered over a restart: it begins anew. Of several front ends the one that looks
+    after the first store retires and deletes; each notes there what is used through it.
     """
 
     def __init__(self, namespaces: Namespaces, clock: Clock) -> None:
@@ -37,6 +42,9 @@ class Removal:
         self._clock = clock
         # Since when an entity has shown the same signs of use.
         self._unchanged: dict[EntityNumber, tuple[object, Instant]] = {}
+        # When it was last noted in the first store that an entity is used.
+        self._noted: dict[EntityNumber, Instant] = {}
+        self._first = namespaces.records.stores[0]
 
     async def run(self) -> None:
         """Look now and then, until cancelled."""
@@ -46,7 +54,17 @@ class Removal:
 
     async def look(self) -> None:
         """Retire what is idle, and delete what is retired as far as the stores are there."""
-        for catalog, queue in await self._idle():
+        idle = await self._idle()
+        if self._first.is_shared:
+            try:
+                await self._note_uses()
+                idle = await self._unused_elsewhere(idle)
+            except BusError as error:
+                _log.warning("which entities are used elsewhere is not known: %s", error)
+                return
+        if not self._first.is_caretaker:
+            return
+        for catalog, queue in idle:
             try:
                 await self._records.in_turn(partial(self._retire, catalog, queue))
                 _log.info("'%s' was idle for too long, deleted", queue.name)
@@ -57,6 +75,35 @@ class Removal:
                 await self._delete(record)
             except BusError as error:
                 _log.warning("deleting '%s' was cut short: %s", record.name, error)
+
+    async def _note_uses(self) -> None:
+        """Tell other front ends what was used through this one, of what would go otherwise."""
+        before, self._noted = self._noted, {}
+        used: dict[Instant, list[EntityNumber]] = {}
+        for catalog in self._namespaces.catalogs:
+            for queue in catalog.queues():
+                used_at = queue.accessed_at
+                if queue.properties.auto_delete_on_idle is None or used_at is None:
+                    continue
+                noted_at = self._noted[queue.number] = before.get(queue.number, Instant(0))
+                if used_at - noted_at >= NOTE_USE_MS:
+                    used.setdefault(used_at, []).append(queue.number)
+        for used_at, numbers in used.items():
+            await self._first.note_uses(numbers, now=used_at)
+            self._noted.update(dict.fromkeys(numbers, used_at))
+
+    async def _unused_elsewhere(
+        self, idle: list[tuple[Catalog, ServedQueue]]
+    ) -> list[tuple[Catalog, ServedQueue]]:
+        """Return those that were not used through another front end, either."""
+        if not idle:
+            return idle
+        now, uses = self._clock.now(), await self._first.uses()
+        return [
+            (catalog, queue)
+            for catalog, queue in idle
+            if now - uses.get(queue.number, 0) >= _allowed_ms(queue)
+        ]
 
     async def _retire(self, catalog: Catalog, queue: ServedQueue) -> None:
         if not queue.is_gone:
@@ -70,8 +117,7 @@ class Removal:
         for catalog in self._namespaces.catalogs:
             for at, queue in enumerate(list(catalog.queues()), 1):
                 since = self._unused_since(queue, before, now)
-                allowed = queue.properties.auto_delete_on_idle
-                if allowed is not None and now - since >= allowed.total_seconds() * 1000:
+                if now - since >= _allowed_ms(queue):
                     idle.append((catalog, queue))
                 if not at % LOOKED_AT_TOGETHER:
                     await asyncio.sleep(0)
@@ -109,3 +155,9 @@ class Removal:
     async def _forget(self, record: EntityRecord) -> None:
         await self._delete_everywhere(record)
         self._records.forget(record.number)
+
+
+def _allowed_ms(queue: ServedQueue) -> float:
+    """Return how long an entity may be idle."""
+    allowed = queue.properties.auto_delete_on_idle
+    return math.inf if allowed is None else allowed.total_seconds() * 1000

@@ -76,7 +76,16 @@ class Source:
     is pointless. It is a hint and lives in memory only.
     """
 
-    __slots__ = ("additions", "empty_at", "fragment", "number", "store", "timetable")
+    __slots__ = (
+        "additions",
+        "empty_at",
+        "fragment",
+        "heard_at",
+        "is_shared",
+        "number",
+        "store",
+        "timetable",
+    )
 
     def __init__(
         self, store: Store, timetable: Timetable, number: QueueNumber, fragment: FragmentIndex
@@ -87,6 +96,14 @@ class Source:
         self.fragment = fragment
         self.additions = 0
         self.empty_at = -1
+        self.is_shared = store.is_shared
+        # What `additions` was when another front end last said so: of how many, nobody said.
+        self.heard_at = -1
+
+    def tell(self) -> None:
+        """Tell other front ends, if there may be any, that something may have become free."""
+        if self.is_shared:
+            self.store.tell((self.number,))
 
     @property
     def may_have_messages(self) -> bool:
@@ -174,7 +191,25 @@ class ServedSubQueue:
         return online, [source.fragment for source in away]
 
     def note_added(self, source: Source, count: int) -> None:
-        """Note that messages became free, and wake receivers for them."""
+        """Note that messages became free, and wake receivers for them, wherever they are."""
+        self.note_free(source, count)
+        source.tell()
+
+    def note_heard(self, source: Source) -> None:
+        """Note that messages or sessions may have become free, as other front ends say.
+
+        One receiver is woken; if it finds something, it wakes the next.
+        """
+        source.additions += 1
+        source.heard_at = source.additions
+        self.waiting.wake(1)
+        if self._departures is not None:
+            self._departures.note(source.store, source.number)
+        if self.has_sessions:
+            self.held_sessions.wake_in_turn()
+
+    def note_free(self, source: Source, count: int) -> None:
+        """Note that messages may be free, and wake receivers here for them."""
         source.additions += 1
         self.waiting.wake(count)
         if self._departures is not None:
@@ -191,6 +226,7 @@ class ServedSubQueue:
         source.additions += 1
         free = self.held_sessions.wake(session_ids_of(messages))
         self.waiting.wake(free)
+        source.tell()
 
     def note_returned(self, source: Source, locks: Sequence[Lock], now: Instant) -> None:
         """Note that messages were given back; their time to live may have ended meanwhile."""
@@ -204,6 +240,7 @@ class ServedSubQueue:
         """Note that sessions can be accepted again."""
         source.additions += 1
         self.waiting.wake(count)
+        source.tell()
 
     def policy(self, source: Source) -> DeliveryPolicy:
         """Return what the settlement rules need to know."""

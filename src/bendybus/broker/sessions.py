@@ -71,6 +71,9 @@ async def _accept_next(sub_queue: ServedSubQueue, clock: Clock) -> HeldSession:
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if isinstance(answer, HeldSession):
+                if source.heard_at == additions:
+                    # Nobody said how many there are: who comes next may look, too.
+                    sub_queue.waiting.wake(1)
                 return answer
             if answer is SessionRefusal.NONE_WAITS:
                 source.empty_at = additions

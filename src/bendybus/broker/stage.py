@@ -25,13 +25,22 @@ from bendybus.model.ids import FragmentIndex, QueueNumber
 from bendybus.model.limits import ENTITY_NAME_LENGTH_MAX
 from bendybus.model.packed_messages import PackedMessages, joined
 from bendybus.model.partitioning import fragment_for
-from bendybus.model.staging import AbandonStages, CompleteStage, KeepChunk, OpenStage, WriterKey
+from bendybus.model.staging import (
+    AbandonStages,
+    CompleteStage,
+    DropStage,
+    KeepChunk,
+    OpenStage,
+    WriterKey,
+)
 
 # One commit with a chunk must not hold up those of clients.
 CHUNK_MESSAGES_MAX: Final = 2500
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 # Chunks of a stage that are on their way to the disk.
 WAITING_BYTES_MAX: Final = 4 * CHUNK_BYTES_MAX
+# Chunks that are dropped in one commit.
+DROPPED_TOGETHER: Final = 4
 STAGE_BITS: Final = 62
 _BATCH_MAX: Final = 2**62
 
@@ -176,6 +185,7 @@ class StageUnderWay:
             [is_complete] = await store.apply([completion], now=self._clock.now())
             if not is_complete:
                 # Its batch was published meanwhile, by another try.
+                await self._drop()
                 self._under_way.note(store)
         self._under_way.open.discard(self._number)
         return StageReceipt(f"{self._number:x}", self._rows, self._bytes)
@@ -193,6 +203,20 @@ class StageUnderWay:
                 await store.apply([abandon], now=self._clock.now())
         self._under_way.open.discard(self._number)
         self._under_way.note(store)
+
+    async def _drop(self) -> None:
+        """Drop what was kept, if others may have dropped the stage before all of it was there."""
+        for fragment in self._fragments:
+            source = self._queue.main.sources[FragmentIndex(fragment)]
+            if source.is_shared:
+                drop = DropStage(source.number, self._number, DROPPED_TOGETHER)
+                count = DROPPED_TOGETHER
+                # What stays goes with its entity.
+                with suppress(BusError):
+                    while count == DROPPED_TOGETHER:
+                        [answer] = await source.store.apply([drop], now=self._clock.now())
+                        assert isinstance(answer, int)
+                        count = answer
 
     def _cut(self, fragment: int | None, *, is_last: bool) -> None:
         """Start to keep what is enough for a chunk; at last, all."""

@@ -30,6 +30,10 @@ from bendybus.store.port import Due, Store
 SWEEP_SECONDS: Final = 0.25
 # A store is looked at now and then even if nothing is known to be due there.
 LOOK_AGAIN_MS: Final = 30_000
+# Where others share it, whoever looks after it does so more often: they do not say what is due.
+LOOK_AGAIN_SHARED_MS: Final = 1_000
+# Who does not look after a store waits so much longer for what is due there: it is done by then.
+LATE_MS: Final = 1_000
 FOREVER: Final = Instant(2**63 - 1)
 
 # The place of every queue that a store holds.
@@ -74,30 +78,40 @@ class Sweep:
         if self._openings[at] != store.openings:
             self._openings[at] = store.openings
             for sub_queue, source in self._places[at].values():
-                sub_queue.note_added(source, len(sub_queue.sources))
+                sub_queue.note_free(source, len(sub_queue.sources))
                 if sub_queue.queue.duplicate_window_ms is not None:
                     source.timetable.note_history(source.number, Instant(0))
         now = self._clock.now()
-        return now >= self._timetables[at].next_due or now - self._looked_at[at] >= LOOK_AGAIN_MS
+        is_watched = store.is_shared and store.is_caretaker
+        again = LOOK_AGAIN_SHARED_MS if is_watched else LOOK_AGAIN_MS
+        return now >= self._timetables[at].next_due or now - self._looked_at[at] >= again
 
     async def _sweep_store(self, at: int) -> None:
         store, places, timetable = self._stores[at], self._places[at], self._timetables[at]
         sessions, clock, turns = self._session_places[at], self._clock, self._turns
         now = self._looked_at[at] = clock.now()
-        # What is noted from here on counts, and so does what the store says afterwards.
-        timetable.next_due = FOREVER
         try:
+            if store.is_shared and now < timetable.next_due:
+                await self._look(at)
+                return
+            # What is noted from here on counts, and so does what the store says afterwards.
+            timetable.next_due = FOREVER
             await turns.take(partial(sweep_once, store, places, clock))
             await forget_seen(store, places, timetable, clock, turns)
             if sessions:
                 await turns.take(partial(end_lapsed, store, sessions, clock))
-            next_due = await store.next_due()
-            if next_due is not None:
-                timetable.note(next_due)
+            await self._look(at)
             timetable.note_swept()
         except BusError as error:
             timetable.note(now)
             _log.warning("sweeping store %d was cut short: %s", at, error)
+
+    async def _look(self, at: int) -> None:
+        """Ask a store what will be due, by whatever front end it came there."""
+        next_due = await self._stores[at].next_due()
+        if next_due is not None:
+            late = 0 if self._stores[at].is_caretaker else LATE_MS
+            self._timetables[at].note(Instant(next_due + late))
 
 
 async def sweep_once(store: Store, places: Places, clock: Clock, count_max: int) -> bool:

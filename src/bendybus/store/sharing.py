@@ -45,7 +45,7 @@ class Sharing(Protocol):
         ...
 
     def listen(self, heard: Heard) -> None:
-        """Have a function called, in the loop, when others `tell`. Before the store is started.
+        """Have a function called, in the loop, when others `tell`, from now on.
 
         A hint: it may be lost, and may come twice.
         """
