@@ -139,6 +139,9 @@ class SqlDatabase(ABC):
         self.seen.settle()
         self.traffic.begin()
 
+    def finish_work(self) -> None:  # noqa: B027 - nothing, where each statement is answered at once
+        """Make sure that all of a caller's work was accepted."""
+
     def begin_caller(self) -> None:
         """Start the work of one of the callers whom a commit is for."""
         self.execute("SAVEPOINT caller")

@@ -27,6 +27,10 @@ class Failures(Protocol):
         """Say whether somebody else is in the way just now; what can wait is done later."""
         ...
 
+    def is_repeated(self, error: Exception) -> bool:
+        """Say whether the whole of it, begun anew, may well succeed."""
+        ...
+
     def description(self, error: Exception) -> str:
         """Say what failed, in words that an operator can look up."""
         ...

@@ -38,6 +38,8 @@ from bendybus.store.sql.failures import Failures
 
 JOBS_TOGETHER_MAX: Final = 256
 JOBS_WAITING_MAX: Final = 10_000
+# How often the same work is begun in all, if the engine says that it came in others' way.
+TRIES_MAX: Final = 3
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -196,7 +198,7 @@ class Lane(Generic[D]):
             except queue.Empty:
                 return None
 
-    def _commit(self, jobs: Sequence[_Job[D, Any]]) -> list[_Outcome]:
+    def _commit(self, jobs: Sequence[_Job[D, Any]], tries_left: int = TRIES_MAX) -> list[_Outcome]:
         database = self._database
         if database is None:
             refusal = StoreUnavailable(self.number, self.reason)
@@ -212,10 +214,16 @@ class Lane(Generic[D]):
             is_committing = True
             database.commit()
         except self._failures.every as error:
+            is_unwritten = not is_committing or self._failures.is_unwritten(error)
+            if is_unwritten and self._is_undone(database, error):
+                if tries_left > 1 and self._failures.is_repeated(error):
+                    return self._commit(jobs, tries_left - 1)
+                busy = ServerBusy(f"Others keep messaging store {self.number} busy.")
+                return [(job.future, None, busy) for job in jobs]
             self._fail(error)
-            failure: BusError = StoreUnavailable(self.number, self.reason)
-            if is_committing and not self._failures.is_unwritten(error):
-                failure = StoreFailed(self.number, self.reason)
+            failure: BusError = StoreFailed(self.number, self.reason)
+            if is_unwritten:
+                failure = StoreUnavailable(self.number, self.reason)
             return [(job.future, None, failure) for job in jobs]
         self.commit_seconds.add(perf_counter() - begun)
         self.commit_callers.add(len(jobs))
@@ -225,20 +233,33 @@ class Lane(Generic[D]):
         self.fragments_held = database.fragments_held
         return outcomes
 
+    def _is_undone(self, database: D, error: Exception) -> bool:
+        """Undo a commit that others were in the way of, if the database is as good as before."""
+        is_in_the_way = database.is_shared and self._failures.is_passing(error)
+        if not (is_in_the_way or self._failures.is_repeated(error)):
+            return False
+        try:
+            database.undo()
+        except self._failures.every:
+            return False
+        return True
+
     def _work_alone(self, database: D, job: _Job[D, Any]) -> _Outcome:
         """Do the only work of a commit; a refusal rolls the whole of it back."""
         try:
-            return job.future, job.work(database), None
+            outcome: _Outcome = job.future, job.work(database), None
+            database.finish_work()
         except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
-            refusal = self._refusal(error)
+            outcome = job.future, None, self._refusal(error)
             database.undo()
-            return job.future, None, refusal
+        return outcome
 
     def _work_together(self, database: D, job: _Job[D, Any]) -> _Outcome:
         """Do one of several works of a commit; a refusal undoes this one."""
         database.begin_caller()
         try:
             outcome: _Outcome = job.future, job.work(database), None
+            database.finish_work()
         except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
             outcome = job.future, None, self._refusal(error)
             database.undo_caller()

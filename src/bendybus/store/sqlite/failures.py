@@ -38,6 +38,11 @@ class SqliteFailures:
         """Say whether another program has the file just now."""
         return isinstance(error, apsw.BusyError)
 
+    def is_repeated(self, error: Exception) -> bool:
+        """Say whether it is worth another try at once: whoever has the file had time to end."""
+        del error
+        return False
+
     def description(self, error: Exception) -> str:
         """Say what failed, with SQLite's own name, which tells a full disk from a broken one."""
         if isinstance(error, StartRefused):

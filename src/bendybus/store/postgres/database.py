@@ -1,0 +1,195 @@
+"""A session with the server, as a lane uses it.
+
+Rules:
+1. Whoever has the advisory lock of the store may read, decide and write. It is asked for in the
+   first flight of every transaction, and nothing else is sent before it is there: what is late, by
+   a network that held it back, finds that its transaction has ended.
+2. A statement sees what was committed before it began, which for the one that waits for the lock is
+   too early. So whether the catalog was changed is asked by the next one.
+3. Commits wait for the disk, and for a synchronous standby if there is one, or not at all if all
+   that they do is take locks; then the next one that waits makes them safe, too.
+4. What returns nothing is sent and not waited for. What it refused is raised by the next that does
+   return something, or at the end of the caller's work at the latest.
+"""
+
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from itertools import count
+from typing import Any, Final
+
+import psycopg
+
+from bendybus.store.port import UNTIL_REOPENED
+from bendybus.store.postgres.locks import TAKE_TURN
+from bendybus.store.postgres.seen_ids import StoredSeenIds
+from bendybus.store.postgres.values import packed_blobs, packed_numbers, packed_texts
+from bendybus.store.postgres.wire import Answer, Wire
+from bendybus.store.sql.database import SqlDatabase
+from bendybus.store.sql.statements import read_statements
+
+STATEMENTS: Final = read_statements(files("bendybus.store.postgres"))
+# Whoever runs these looks at what they refuse.
+_WAITED_FOR: Final = frozenset({"put_entity", "put_queue"})
+_GENERATION: Final = "SELECT number FROM generation"
+_IS_MOVED: Final = "SELECT count(*) FROM identity WHERE moved_to IS NOT NULL"
+_UNSYNCED: Final = "SET LOCAL synchronous_commit = off"
+
+
+class CommitUncertain(psycopg.OperationalError):
+    """The server committed, and warned that it may not be safe."""
+
+
+class StoreIsElsewhere(psycopg.OperationalError):
+    """The store was moved away while it was open here."""
+
+
+class PostgresDatabase(SqlDatabase):
+    """One open session."""
+
+    conflict = (psycopg.IntegrityError,)
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(is_shared=True)
+        self.statements = STATEMENTS
+        self.seen = StoredSeenIds(self)
+        # The catalog's, as of the last transaction.
+        self.generation = 0
+        self._wire = wire
+        self._is_in_transaction = False
+        # The last statement that was sent and whose answer nobody has asked for.
+        self._last: Answer | None = None
+        self._changes = count()
+        # As they are at this moment: what is changed meanwhile makes the first commit read it anew.
+        [(self.generation,)] = self._asked("generation", _GENERATION).rows()
+        self.load()
+
+    def execute(self, text: str) -> None:
+        """Run a text as it is, and wait for it."""
+        self._asked(text, text)
+
+    def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
+        """Execute a statement that returns nothing; mostly, send it."""
+        self._wire.send(name, STATEMENTS[name], bindings)
+        if name in _WAITED_FOR:
+            self._wait()
+
+    def row(self, name: str, bindings: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
+        """Execute a statement that returns at most one row."""
+        rows = self._asked(name, STATEMENTS[name], bindings).rows()
+        return rows[0] if rows else None
+
+    def rows(self, name: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Execute a statement that returns rows."""
+        return self._asked(name, STATEMENTS[name], bindings).rows()
+
+    def array(self, numbers: Iterable[int]) -> object:
+        """Bind many numbers."""
+        return packed_numbers(numbers)
+
+    def blobs(self, values: Sequence[bytes]) -> object:
+        """Bind many contents."""
+        return packed_blobs(values)
+
+    def texts(self, values: Sequence[str | None]) -> object:
+        """Bind many texts."""
+        return packed_texts(values)
+
+    @property
+    def changed(self) -> int:
+        """How many rows the last statement changed."""
+        self._wait()
+        return 0 if self._last is None else self._last.changed
+
+    @property
+    def changes_made(self) -> int:
+        """Another number each time: others may change anything at any time."""
+        return next(self._changes)
+
+    def begin(self, *, is_synced: bool) -> None:
+        """Wait for our turn."""
+        wire = self._wire
+        wire.send("BEGIN", "BEGIN")
+        if not is_synced:
+            wire.send(_UNSYNCED, _UNSYNCED)
+        wire.send("turn", TAKE_TURN)
+        self._is_in_transaction = True
+        [(generation,)] = self._asked("generation", _GENERATION).rows()
+        if generation != self.generation:
+            self._read_catalog(generation)
+        self.begin_work()
+
+    def commit(self) -> None:
+        """Commit what was begun, unless it was undone."""
+        if not self._is_in_transaction:
+            return
+        self._is_in_transaction = False
+        self._wire.warnings.clear()
+        answer = self._asked("COMMIT", "COMMIT")
+        if answer.status != b"COMMIT":
+            raise psycopg.OperationalError(f"the server did not commit: {answer.status.decode()}")
+        if self._wire.warnings:
+            # A commit that was not waited for until a standby had it ends well, with a warning.
+            raise CommitUncertain("; ".join(self._wire.warnings))
+
+    def finish_work(self) -> None:
+        """Wait for what the caller has sent."""
+        self._wait()
+
+    def begin_caller(self) -> None:
+        """Start the work of one of several callers."""
+        self._wire.send("SAVEPOINT caller", "SAVEPOINT caller")
+        self.begin_work()
+
+    def end_caller(self) -> None:
+        """Make the caller's work part of the commit."""
+        self._wire.send("RELEASE caller", "RELEASE caller")
+
+    def undo_caller(self) -> None:
+        """Undo the work of the caller."""
+        self._let_pass()
+        super().undo_caller()
+
+    def undo(self) -> None:
+        """Undo the commit that was begun."""
+        self._let_pass()
+        self._is_in_transaction = False
+        super().undo()
+
+    def end_holds(self) -> None:
+        """End what the tasks of the caretaker before us held, and look at what it left."""
+        self.run("end_holds", (UNTIL_REOPENED,))
+        self.note_litter()
+
+    def close(self) -> None:
+        """End the session."""
+        self._wire.close()
+
+    def abandon(self) -> None:
+        """End the session; what was begun is rolled back by the server."""
+        self._wire.close()
+
+    def _read_catalog(self, generation: int) -> None:
+        """Read which queues are here now, unless the store is here no longer."""
+        [(is_moved,)] = self._asked("is_moved", _IS_MOVED).rows()
+        if is_moved:
+            raise StoreIsElsewhere("the store was moved to another place")
+        self.load_queues()
+        self.generation = generation
+
+    def _asked(self, name: str, text: str, bindings: tuple[Any, ...] = ()) -> Answer:
+        self._wire.send(name, text, bindings)
+        answers = self._wire.answers()
+        self._last = answers[-1]
+        return self._last
+
+    def _wait(self) -> None:
+        if self._wire.has_unanswered:
+            self._last = self._wire.answers()[-1]
+
+    def _let_pass(self) -> None:
+        """Wait for what was sent, whatever becomes of it: it is undone."""
+        try:
+            self._wait()
+        except psycopg.Error as error:
+            if error.diag.severity_nonlocalized != "ERROR":
+                raise

@@ -1,0 +1,108 @@
+"""Makes the tables of a store, and brings those of an earlier release forward.
+
+Several front ends may start at once: one makes the tables, in its turn and in one transaction, and
+the others find them made. During an upgrade old front ends go on beside the new ones. So a
+migration adds tables, columns with a default, and indexes; `oldest_reader` says which release can
+still use what it leaves. Only when none of those is left running may a later migration take away.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+import psycopg
+
+from bendybus.store.postgres.connecting import SCHEMA, StoreRefused
+from bendybus.store.postgres.locks import TAKE_TURN
+
+SCHEMA_SQL: Final = files("bendybus.store.postgres").joinpath("schema.sql").read_text("utf-8")
+FIRST_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What makes a version of the one before."""
+
+    version: int
+    # The oldest version of a release that can use the tables then.
+    oldest_reader: int
+    sql: str
+
+
+# In order, each following on the one before; the first follows on `FIRST_VERSION`.
+MIGRATIONS: Final[tuple[Migration, ...]] = ()
+
+
+def make_tables(
+    connection: psycopg.Connection[tuple[Any, ...]],
+    where: str,
+    migrations: Sequence[Migration] = MIGRATIONS,
+) -> None:
+    """Make the tables as this release knows them, unless they are there.
+
+    Raises `StoreRefused` if they are of a release that this one cannot work beside, or if the role
+    has no right to make them.
+    """
+    known = migrations[-1].version if migrations else FIRST_VERSION
+    found = _version(connection)
+    if found is None or found[0] < known:
+        try:
+            with connection.transaction():
+                # A table that is changed is locked as a whole; nobody is amid a commit then.
+                connection.execute(TAKE_TURN)
+                connection.execute("SET LOCAL statement_timeout = 0")
+                found = _make(connection, migrations)
+        except psycopg.errors.InsufficientPrivilege as error:
+            role = connection.info.user
+            raise StoreRefused(
+                f"{where}: the role {role} may not make tables there ({_said(error)});"
+                f" GRANT CREATE ON DATABASE {connection.info.dbname} TO {role}"
+            ) from None
+        except psycopg.errors.ReadOnlySqlTransaction:
+            raise StoreRefused(f"{where} can only be read: it is a standby") from None
+    version, oldest_reader = found
+    if oldest_reader > known:
+        raise StoreRefused(
+            f"{where} has tables of version {version}, which only releases that know version"
+            f" {oldest_reader} can use, and this one knows {known}; run a newer release"
+        )
+
+
+def _make(
+    connection: psycopg.Connection[tuple[Any, ...]], migrations: Sequence[Migration]
+) -> tuple[int, int]:
+    """Make what is missing, in a transaction; return the version and its oldest reader."""
+    # Looked up again: another front end may have made it while we waited for our turn.
+    found = _version(connection)
+    if found is None:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.execute(SCHEMA_SQL)
+        connection.execute(
+            "CREATE TABLE version (version BIGINT NOT NULL, oldest_reader BIGINT NOT NULL)"
+        )
+        found = FIRST_VERSION, FIRST_VERSION
+        connection.execute("INSERT INTO version VALUES (%s, %s)", found)
+    for migration in migrations:
+        if migration.version > found[0]:
+            connection.execute(migration.sql.encode())
+            found = migration.version, migration.oldest_reader
+            connection.execute("UPDATE version SET version = %s, oldest_reader = %s", found)
+    return found
+
+
+def _version(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[int, int] | None:
+    """Return the version that is there and its oldest reader, if any is."""
+    [(is_there,)] = connection.execute(
+        "SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.version",)
+    ).fetchall()
+    if not is_there:
+        return None
+    [(version, oldest_reader)] = connection.execute(
+        "SELECT version, oldest_reader FROM version"
+    ).fetchall()
+    return version, oldest_reader
+
+
+def _said(error: psycopg.Error) -> str:
+    return error.diag.message_primary or type(error).__name__

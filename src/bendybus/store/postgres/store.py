@@ -1,0 +1,193 @@
+"""A messaging store in a PostgreSQL database, which any number of front ends share."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import psycopg
+
+from bendybus.model.ids import Instant, QueueNumber
+from bendybus.model.scanned import Scanned
+from bendybus.model.store_status import StoreStatus
+from bendybus.store.identity import StoreIdentity
+from bendybus.store.postgres.attendant import Attendant
+from bendybus.store.postgres.connecting import ANSWER_SECONDS, connect, shown
+from bendybus.store.postgres.database import PostgresDatabase
+from bendybus.store.postgres.failures import PostgresFailures
+from bendybus.store.postgres.identity import StoreMoved, check_or_claim
+from bendybus.store.postgres.locks import TAKE_TURN
+from bendybus.store.postgres.migrating import make_tables
+from bendybus.store.postgres.vacuuming import Vacuum
+from bendybus.store.postgres.wire import Wire
+from bendybus.store.scan import Scan
+from bendybus.store.sharing import Heard
+from bendybus.store.sql.careful_scan import scan_carefully
+from bendybus.store.sql.lane import Lane
+from bendybus.store.sql.store import SqlStore
+
+# How long a store that failed waits before it tries to connect again.
+RETRY_SECONDS: Final = 0.5
+# The lane, the attendant, the scan and, at the caretaker, the vacuum.
+CONNECTIONS_PER_STORE: Final = 4
+
+_log = logging.getLogger(__name__)
+
+
+class PostgresStore(SqlStore[PostgresDatabase]):
+    """See `bendybus.store.port` for what each method promises."""
+
+    def __init__(
+        self,
+        number: int,
+        url: str,
+        *,
+        identity: StoreIdentity,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._number = number
+        # Where the store is; another when it was moved.
+        self._url = url
+        self._identity = identity
+        self._attendant = Attendant(number, lambda: self._url, self._take_over)
+        self._vacuum = Vacuum(
+            lambda: connect(self._url, purpose=f"store {number} vacuum"),
+            lambda: self._attendant.is_caretaker,
+        )
+        super().__init__(
+            Lane(
+                number,
+                self._open,
+                PostgresFailures(),
+                retry_seconds=retry_seconds,
+                let_go=_nobody_else,
+            )
+        )
+
+    @property
+    def path(self) -> str:
+        """The URL that the store was given, or has moved to, without its password."""
+        return shown(self._url)
+
+    async def start(self) -> None:
+        """Connect; see `Lane.start`."""
+        await self._attendant.start()
+        await super().start()
+        self._vacuum.start()
+
+    async def close(self) -> None:
+        """Finish what waits, let another be caretaker, and end the sessions."""
+        await super().close()
+        await asyncio.get_running_loop().run_in_executor(None, self._vacuum.close)
+        await self._attendant.close()
+
+    def scan(self, request: Scan) -> "asyncio.Future[Scanned]":
+        """Read many messages as columns."""
+        return self._lane.submit(lambda db: scan_carefully(db, request), is_synced=False)
+
+    def status(self) -> StoreStatus:
+        """Say how the store is."""
+        lane = self._lane
+        return StoreStatus(
+            number=lane.number,
+            state=lane.state,
+            reason=lane.reason or None,
+            path=self.path,
+            size_bytes=self._attendant.size_bytes,
+            fragments=lane.fragments_held,
+        )
+
+    @property
+    def log_bytes(self) -> int:
+        """The server's log is its own."""
+        return 0
+
+    # What other front ends have to do with it.
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other front ends may serve from it: any number."""
+        return True
+
+    @property
+    def generation(self) -> int:
+        """How often the catalog was changed, as far as is known here."""
+        return self._attendant.generation
+
+    @property
+    def is_caretaker(self) -> bool:
+        """Whether this front end looks after the store."""
+        return self._attendant.is_caretaker
+
+    def listen(self, heard: Heard) -> None:
+        """Have a function called when others tell."""
+        self._attendant.listen(heard)
+
+    def tell(self, queues: Sequence[QueueNumber]) -> None:
+        """Tell others, soon."""
+        self._attendant.tell(queues)
+
+    def catalog_turn(self) -> AbstractAsyncContextManager[None]:
+        """Be the only front end that changes the catalog here."""
+        return self._attendant.catalog_turn()
+
+    async def server_time(self) -> Instant | None:
+        """Return the server's time."""
+        return await self._attendant.server_time()
+
+    def _open(self) -> PostgresDatabase:
+        """Connect, and make the tables if they are not there. Runs in the lane's thread."""
+        while True:
+            connection = connect(self._url, purpose=f"store {self._number} lane")
+            try:
+                self._make_sure(connection)
+                database = PostgresDatabase(Wire(connection, patience=ANSWER_SECONDS))
+                if self._attendant.holds_place:
+                    database.begin(is_synced=False)
+                    database.end_holds()
+                    database.commit()
+                    self._attendant.has_taken_over = True
+            except StoreMoved as moved:
+                connection.close()
+                _log.warning(
+                    "store %d has moved from %s to %s: list that one at the next start",
+                    self._number,
+                    self.path,
+                    shown(moved.url),
+                )
+                self._url = moved.url
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return database
+
+    def _make_sure(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        """Make sure of the tables, and of whose they are."""
+        make_tables(connection, self.path)
+        with connection.transaction():
+            connection.execute(TAKE_TURN)
+            check_or_claim(connection, self._identity, self.path)
+
+    def _take_over(self) -> None:
+        """Become the caretaker of a store that is open; called in the loop."""
+
+        def work(database: PostgresDatabase) -> None:
+            database.end_holds()
+            self._attendant.has_taken_over = True
+            # Whoever looks after the store looks at all of it.
+            self._lane.openings += 1
+
+        # If the store is not online, its next opening does it.
+        self._lane.submit(work, is_synced=False).add_done_callback(_seen)
+
+
+def _nobody_else() -> None:
+    """Let nobody go: other sessions harm nothing."""
+
+
+def _seen(done: "asyncio.Future[None]") -> None:
+    """Look at the outcome, so that nobody complains that nobody did."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,85 @@
+"""The shipped contract, on a PostgreSQL database."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from bendybus.model.ids import COUNTER_MASK, QueueNumber
+from bendybus.store.identity import StoreIdentity
+from bendybus.store.postgres.store import PostgresStore
+from bendybus.store.sql.database import COUNTER_BITS_HERE
+from bendybus.testing.store_contract import StoreContract, StoreMaker
+
+IDENTITY = StoreIdentity("cluster", 0, 1, ("sbemulatorns",), may_claim=True)
+
+
+class PostgresMaker:
+    """Opens one database again and again, and spoils it through a session of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._store: PostgresStore | None = None
+
+    async def __call__(self) -> PostgresStore:
+        await self.close()
+        self._store = PostgresStore(0, self._url, identity=IDENTITY)
+        await self._store.start()
+        return self._store
+
+    async def close(self) -> None:
+        if self._store is not None:
+            await self._store.close()
+
+    def spoil_content(self, queue: QueueNumber, sequence: int) -> None:
+        """Flip the lowest bit of the first byte."""
+        self._one(
+            "UPDATE body SET content = set_byte(content, 0, get_byte(content, 0) # 1)"
+            " WHERE id = %s RETURNING 1",
+            self._body(queue, sequence),
+        )
+
+    def lose_content(self, queue: QueueNumber, sequence: int) -> None:
+        self._one("DELETE FROM body WHERE id = %s RETURNING 1", self._body(queue, sequence))
+
+    def spoil_marks(self, queue: QueueNumber, sequence: int) -> None:
+        self._one(
+            "UPDATE message SET marks = replace(marks, 'reas', 'seas') WHERE id = %s RETURNING 1",
+            _row(queue, sequence),
+        )
+
+    def spoil_chunk(self, chunk: int) -> None:
+        self._one(
+            "UPDATE staged SET contents = set_byte(contents, 0, get_byte(contents, 0) # 1)"
+            " WHERE id = %s RETURNING 1",
+            chunk,
+        )
+
+    def contents_left(self) -> int:
+        """Count the contents in the database, whoever they belong to."""
+        return int(self._one("SELECT count(*) FROM body"))
+
+    def _body(self, queue: QueueNumber, sequence: int) -> int:
+        """Return the row of a message's content, which is another than its own once it moved."""
+        return int(self._one("SELECT body FROM message WHERE id = %s", _row(queue, sequence)))
+
+    def _one(self, sql: str, *bindings: object) -> Any:
+        with psycopg.connect(self._url, options="-c search_path=bendybus") as connection:
+            [(value,)] = connection.execute(sql.encode(), bindings).fetchall()
+        return value
+
+
+def _row(queue: QueueNumber, sequence: int) -> int:
+    return queue << COUNTER_BITS_HERE | sequence & COUNTER_MASK
+
+
+class TestPostgresStore(StoreContract):
+    """Every promise of `bendybus.store.port`, kept by PostgresStore."""
+
+    @pytest.fixture
+    async def make_store(self, postgres_url: str) -> AsyncIterator[StoreMaker]:
+        """A store on an empty database."""
+        maker = PostgresMaker(postgres_url)
+        yield maker
+        await maker.close()
