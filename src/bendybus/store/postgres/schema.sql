@@ -58,6 +58,8 @@ CREATE TABLE queue (
     scheduled_count BIGINT NOT NULL DEFAULT 0,
     deferred_count BIGINT NOT NULL DEFAULT 0,
     message_bytes BIGINT NOT NULL DEFAULT 0,
+    -- No message before this one is free. See queries/messages.sql.
+    free_from     BIGINT NOT NULL DEFAULT 0,
     UNIQUE (entity, fragment, sub_queue)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 

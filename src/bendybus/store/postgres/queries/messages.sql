@@ -10,6 +10,11 @@
 -- - What is read in the order of an index names all columns of that order, the first as a range:
 --   were it an equality, the order would be that of the primary key, too, and a plan might walk
 --   over every message of the store.
+--
+-- What was locked or deleted stays in an index until the next vacuum, and who looks for the oldest
+-- free message would walk over all of it each time. So a queue remembers from which id on to look,
+-- `free_from`: none before it is free. Who finds the first far behind it raises it; who frees
+-- messages lowers it.
 
 -- name: reserve_counters
 UPDATE queue
@@ -66,23 +71,33 @@ SELECT coalesce(json_agg(json_build_array(
            id, enqueued_at, delivery_count, expires_at, session_id, partition_key, marks,
            body, size) ORDER BY id), '[]')
   FROM (SELECT * FROM message
-         WHERE queue >= $1::bigint AND queue <= $1::bigint
+         WHERE (queue, id) >= ($1::bigint, (SELECT free_from FROM queue WHERE number = $1::bigint))
+           AND queue <= $1::bigint
            AND state = 0 AND locked_until IS NULL AND by_session IS NULL
            AND (expires_at IS NULL OR expires_at > $2::bigint)
          ORDER BY queue, id LIMIT $3::bigint) AS found;
 
 -- name: find_free_plain
+WITH found AS MATERIALIZED (
+       SELECT * FROM message
+        WHERE (queue, id) >= ($1::bigint, (SELECT free_from FROM queue WHERE number = $1::bigint))
+          AND queue <= $1::bigint
+          AND state = 0 AND locked_until IS NULL AND by_session IS NULL
+          AND (expires_at IS NULL OR expires_at > $2::bigint)
+        ORDER BY queue, id LIMIT $3::bigint),
+     raised AS (
+       UPDATE queue
+          SET free_from = coalesce((SELECT min(id) FROM found), (number << 44) + next_counter)
+        WHERE number = $1::bigint
+          AND coalesce((SELECT min(id) FROM found), (number << 44) + next_counter)
+              > free_from + 1000)
 SELECT coalesce(json_agg(id ORDER BY id), '[]'),
        coalesce(json_agg(enqueued_at ORDER BY id), '[]'),
        coalesce(json_agg(delivery_count ORDER BY id), '[]'),
        coalesce(json_agg(body ORDER BY id), '[]'),
        coalesce(sum(size), 0)::bigint,
        count(expires_at) + count(session_id) + count(partition_key) + count(marks)
-  FROM (SELECT * FROM message
-         WHERE queue >= $1::bigint AND queue <= $1::bigint
-           AND state = 0 AND locked_until IS NULL AND by_session IS NULL
-           AND (expires_at IS NULL OR expires_at > $2::bigint)
-         ORDER BY queue, id LIMIT $3::bigint) AS found;
+  FROM found;
 
 -- name: read_bodies
 SELECT coalesce(json_agg(octet_length(b.content) ORDER BY place), '[]'),
@@ -139,6 +154,10 @@ UPDATE queue SET message_count = message_count - $2::bigint WHERE number = $1::b
 UPDATE queue SET message_bytes = message_bytes - $2::bigint WHERE number = $1::bigint;
 
 -- name: unlock_messages
+WITH lowered AS (
+       UPDATE queue SET free_from = (SELECT min(id) FROM unnest($1::bigint[]) AS freed (id))
+        WHERE number = ($1::bigint[])[1] >> 44
+          AND free_from > (SELECT min(id) FROM unnest($1::bigint[]) AS freed (id)))
 UPDATE message
    SET locked_until = NULL, nonce = NULL, delivery_count = delivery_count + $2::bigint
  WHERE id = ANY ($1::bigint[]);

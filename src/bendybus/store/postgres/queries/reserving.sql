@@ -49,7 +49,8 @@ DELETE FROM reservation WHERE number = $1::bigint;
 -- name: find_reservable
 SELECT coalesce(json_agg(id), '[]'), coalesce(json_agg(size), '[]')
   FROM (SELECT id, size FROM message
-         WHERE queue >= $1::bigint AND queue <= $1::bigint
+         WHERE (queue, id) >= ($1::bigint, (SELECT free_from FROM queue WHERE number = $1::bigint))
+           AND queue <= $1::bigint
            AND state = 0 AND locked_until IS NULL AND by_session IS NULL
            AND id < $4::bigint AND (expires_at IS NULL OR expires_at > $2::bigint)
          ORDER BY queue, id LIMIT $3::bigint) AS free;
@@ -105,6 +106,10 @@ SELECT coalesce(json_agg(json_build_array(
          ORDER BY nonce, id LIMIT $3::bigint) AS reserved;
 
 -- name: free_reserved
+WITH lowered AS (
+       UPDATE queue SET free_from = (SELECT min(id) FROM unnest($1::bigint[]) AS freed (id))
+        WHERE number = ($1::bigint[])[1] >> 44
+          AND free_from > (SELECT min(id) FROM unnest($1::bigint[]) AS freed (id)))
 UPDATE message SET state = 0, nonce = NULL WHERE id = ANY ($1::bigint[]);
 
 -- name: free_reserved_of_sessions

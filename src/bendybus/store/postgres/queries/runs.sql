@@ -33,6 +33,12 @@ SELECT coalesce(json_agg(json_build_array(
 
 -- A body that is missing makes a row all the same: whoever reads it finds the damage.
 -- name: unfold_runs
+WITH lowered AS (
+       UPDATE queue
+          SET free_from = least(free_from, (SELECT min(first)
+                                              FROM unnest($1::bigint[]) AS unfolded (first)))
+        WHERE number = ANY (ARRAY(SELECT first >> $2::int
+                                    FROM unnest($1::bigint[]) AS unfolded (first))))
 INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size, expires_at)
 SELECT r.first + at, r.first >> $2::int, 0, 0, r.enqueued_at, r.body + at,
        coalesce((SELECT octet_length(b.content) FROM body b WHERE b.id = r.body + at), 0),

@@ -29,7 +29,10 @@ SELECT coalesce(json_agg(json_build_array(source, sequence) ORDER BY source, seq
          ORDER BY source, sequence LIMIT $4::bigint) AS found;
 
 -- name: end_holds
-UPDATE message SET locked_until = NULL, nonce = NULL WHERE locked_until = $1::bigint;
+WITH freed AS (
+       UPDATE message SET locked_until = NULL, nonce = NULL WHERE locked_until = $1::bigint
+       RETURNING queue)
+UPDATE queue SET free_from = 0 WHERE number = ANY (ARRAY(SELECT queue FROM freed));
 
 -- name: occupied
 SELECT coalesce(json_agg(number ORDER BY number), '[]')
