@@ -19,9 +19,9 @@ from bendybus.store.port import Acquire
 from bendybus.store.scan import Scan
 from bendybus.store.sql import applying, catalog, readers, reading
 from bendybus.store.sql.database import COUNTER_BITS_HERE
-from bendybus.store.sqlite import scanning
+from bendybus.store.sql.scanner import Suspicious
 from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
-from bendybus.store.sqlite.scanner import Suspicious
+from bendybus.store.sqlite.scan_connection import SqliteScanConnection
 from bendybus.testing.store_contract.reserving import NAME, TOKEN
 from bendybus.testing.store_contract.scanning import rows
 from bendybus.testing.store_contract.subject import DEAD, LOCK_MS, MAIN, NOON, ORDERS, ROOMY
@@ -74,7 +74,7 @@ def _scanned(database: SqliteDatabase) -> Iterator[StoredMessage]:
     for queue in (MAIN, DEAD):
         wish = Scan(queue, 0, (1 << 63) - 1, COUNT, ROOMY)
         try:
-            piece = scanning.scan(database.connection, wish)
+            piece = SqliteScanConnection(database.connection).scan(wish)
         except Suspicious:
             continue
         for number, enqueued_at, count, state, expires_at, session_id, key, marks, content in rows(

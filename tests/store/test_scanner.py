@@ -11,7 +11,7 @@ import pytest
 from bendybus.model.errors import StoreUnavailable
 from bendybus.model.message import Marks, Message
 from bendybus.model.operations import Append, Move
-from bendybus.store.sqlite import scanner as scanner_module
+from bendybus.store.sql import scanner as scanner_module
 from bendybus.store.sqlite.database import Pacing
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.faulty_disk import Fault, faulty_disk

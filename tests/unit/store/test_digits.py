@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bendybus.store.sqlite.digits import Uneven, long_numbers, short_numbers
+from bendybus.store.sql.scanner import Uneven
+from bendybus.store.sqlite.digits import long_numbers, short_numbers
 
 
 @given(st.lists(st.integers(0, 9 * 10**15 - 1), max_size=20))

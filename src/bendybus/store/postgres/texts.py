@@ -10,6 +10,8 @@ from typing import Final
 
 _NUL: Final = "\0"
 _SIGN: Final = "\uffff"
+# What every text has in it, encoded, that is kept in another form.
+KEPT_SIGN: Final = _SIGN.encode()
 _NUL_KEPT: Final = f"{_SIGN}0"
 _SIGN_KEPT: Final = f"{_SIGN}1"
 # In JSON, either may be written as an escape; a backslash before a backslash begins none.

@@ -1,13 +1,15 @@
 """A messaging store in an SQL database: every call becomes work of its lane."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from bendybus.model.errors import MessageLockLost
+from bendybus.model.errors import MessageLockLost, StoreUnavailable
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
+from bendybus.model.scanned import Scanned
 from bendybus.model.staging import Chunk, StagedTally, Unfinished
 from bendybus.model.store_status import StoreState
 from bendybus.store.figures import StoreFigures
@@ -27,6 +29,7 @@ from bendybus.store.port import (
     Tally,
 )
 from bendybus.store.readers import ReaderRecord, Reservation
+from bendybus.store.scan import Scan
 from bendybus.store.sql import (
     access,
     applying,
@@ -39,8 +42,12 @@ from bendybus.store.sql import (
     transfers,
     uses,
 )
+from bendybus.store.sql.careful_scan import scan_carefully
 from bendybus.store.sql.database import SqlDatabase
 from bendybus.store.sql.lane import Lane
+from bendybus.store.sql.scanner import NotOpen, ScanFailed, Scanner, Suspicious
+
+_log = logging.getLogger(__name__)
 
 D = TypeVar("D", bound=SqlDatabase)
 
@@ -48,11 +55,12 @@ D = TypeVar("D", bound=SqlDatabase)
 class SqlStore(Generic[D]):
     """What every store in an SQL database does alike; see `bendybus.store.port` for the promises.
 
-    An engine's own class scans, and says where the store is and how it is.
+    An engine's own class says where the store is and how it is.
     """
 
-    def __init__(self, lane: Lane[D]) -> None:
+    def __init__(self, lane: Lane[D], scanner: Scanner) -> None:
         self._lane = lane
+        self._scanner = scanner
         self._tallies = counting.TallyMemo()
 
     @property
@@ -76,6 +84,7 @@ class SqlStore(Generic[D]):
 
     async def close(self) -> None:
         """Finish what waits and close the database."""
+        self._scanner.close()
         await self._lane.close()
 
     def apply(
@@ -126,6 +135,22 @@ class SqlStore(Generic[D]):
             lambda db: reading.browse(db, queue, from_sequence, limits, session_id),
             is_synced=False,
         )
+
+    def scan(self, request: Scan) -> "asyncio.Task[Scanned]":
+        """Read many messages as columns."""
+        return asyncio.create_task(self._scan(request))
+
+    async def _scan(self, request: Scan) -> Scanned:
+        try:
+            return await self._scanner.scan(request)
+        except NotOpen:
+            raise StoreUnavailable(self._lane.number, self._lane.reason) from None
+        except Suspicious:
+            pass
+        except ScanFailed as error:
+            # Whether the database is to blame, the lane finds out.
+            _log.warning("a scan of store %d failed: %s", self._lane.number, error)
+        return await self._lane.submit(lambda db: scan_carefully(db, request), is_synced=False)
 
     def find(
         self, queue: QueueNumber, sequences: Sequence[int]

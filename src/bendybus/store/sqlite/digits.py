@@ -5,6 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bendybus.store.sql.scanner import Uneven
+
 _SHORT: Final = 8
 _LONG_BASE: Final = 10**15
 _SHORT_BASE: Final = 10**7
@@ -17,10 +19,6 @@ _JOINS: Final = tuple(
         (0x0000FFFF0000FFFF, 10_000 << 32 | 1, 32),
     )
 )
-
-
-class Uneven(ValueError):
-    """There are not as many digits as there should be: a number was missing, or too large."""
 
 
 def long_numbers(digits: bytes | None, count: int) -> NDArray[np.int64]:

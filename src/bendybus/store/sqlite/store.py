@@ -1,28 +1,18 @@
 """A messaging store in one SQLite file."""
 
-import asyncio
-import logging
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-import apsw
-
-from bendybus.model.errors import StoreUnavailable
-from bendybus.model.scanned import Scanned
 from bendybus.model.store_status import StoreStatus
-from bendybus.store.scan import Scan
 from bendybus.store.sharing import Unshared
-from bendybus.store.sql.careful_scan import scan_carefully
 from bendybus.store.sql.lane import Lane
+from bendybus.store.sql.scanner import OpenScans, Scanner
 from bendybus.store.sql.store import SqlStore
 from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.store.sqlite.failures import SqliteFailures
-from bendybus.store.sqlite.scanner import NotOpen, Scanner, Suspicious
 
 DEFAULT_PACING: Final = Pacing()
-
-_log = logging.getLogger(__name__)
 
 
 class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
@@ -32,39 +22,23 @@ class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
         self, number: int, path: Path, *, vfs: str | None = None, pacing: Pacing = DEFAULT_PACING
     ) -> None:
         self.path = path
-        self._scanner = Scanner(
-            path, vfs=vfs, is_online=lambda: self.is_online, name=f"scan-{number}"
+        failures = SqliteFailures()
+        scanner = Scanner(
+            partial(_open_scans, path, vfs),
+            failures=failures.every,
+            is_online=lambda: self.is_online,
+            name=f"scan-{number}",
         )
         super().__init__(
             Lane(
                 number,
                 partial(open_database, path, pacing, vfs=vfs),
-                SqliteFailures(),
+                failures,
                 retry_seconds=pacing.retry_seconds,
-                let_go=self._scanner.let_go,
-            )
+                let_go=scanner.let_go,
+            ),
+            scanner,
         )
-
-    async def close(self) -> None:
-        """Finish what waits and close the file."""
-        self._scanner.close()
-        await super().close()
-
-    def scan(self, request: Scan) -> "asyncio.Task[Scanned]":
-        """Read many messages as columns."""
-        return asyncio.create_task(self._scan(request))
-
-    async def _scan(self, request: Scan) -> Scanned:
-        try:
-            return await self._scanner.scan(request)
-        except NotOpen:
-            raise StoreUnavailable(self._lane.number, self._lane.reason) from None
-        except Suspicious:
-            pass
-        except apsw.Error as error:
-            # Whether the disk is to blame, the lane finds out.
-            _log.warning("a scan of store %d failed: %s", self._lane.number, error)
-        return await self._lane.submit(lambda db: scan_carefully(db, request), is_synced=False)
 
     def status(self) -> StoreStatus:
         """Say how the store is."""
@@ -83,3 +57,10 @@ class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
         """The size of the write-ahead log."""
         log = self.path.with_name(f"{self.path.name}-wal")
         return log.stat().st_size if log.exists() else 0
+
+
+def _open_scans(path: Path, vfs: str | None) -> OpenScans:
+    # numpy comes with it, which only those need who scan.
+    from bendybus.store.sqlite.scan_connection import open_scan_connection
+
+    return open_scan_connection(path, vfs)

@@ -12,24 +12,24 @@ from bendybus.model.scanned import Slices
 from bendybus.store.checksum import encoded_fields
 from bendybus.store.checksums import seeds_with_fields
 from bendybus.store.marks import marks_from_text
-from bendybus.store.sqlite.digits import Uneven, short_numbers
+from bendybus.store.sql.scanner import Uneven
 
 
-def slices_of(digits: bytes | None, joined: bytes | None, count: int) -> Slices:
+def slices_of(lengths: NDArray[np.int64], joined: bytes) -> Slices:
     """Cut what a statement joined, by the lengths that it gave: 0 for none, and 1 more than each.
 
     Raises `Uneven` if they do not fit.
     """
-    lengths = short_numbers(digits, count) - 1
+    lengths = lengths - 1
     is_none = lengths < 0
     lengths[is_none] = 0
     ends = np.cumsum(lengths)
-    if count and ends[-1] != len(joined or b""):
+    if len(ends) and ends[-1] != len(joined):
         raise Uneven
     starts = ends - lengths
     if is_none.any():
         starts[is_none] = ends[is_none] = -1
-    return Slices(joined or b"", starts.data, ends.data)
+    return Slices(joined, starts.data, ends.data)
 
 
 def marks_of(slices: Slices) -> list[Marks | None]:

@@ -1,15 +1,15 @@
 """Reads many messages as columns, on a connection that only reads.
 
-All statements of one scan see the same state of the file, and none of them returns a row per
+All statements of one scan see the same state of the store, and none of them returns a row per
 message. Nothing is mended here: whatever is not as it was written raises `Suspicious`, and the lane
 looks at those messages one by one (`damage`).
 """
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,10 +22,8 @@ from bendybus.store.checksums import are_intact, seeds_of
 from bendybus.store.scan import Scan
 from bendybus.store.sql.database import COUNTER_BITS_HERE, rows_of_queue
 from bendybus.store.sql.runs import RUN_LENGTH_MAX, Run
-from bendybus.store.sqlite.digits import Uneven, long_numbers, short_numbers
-from bendybus.store.sqlite.scanned_texts import marks_of, seeds_with_keys, slices_of
-from bendybus.store.sqlite.scanner import Suspicious
-from bendybus.store.sqlite.statements import STATEMENTS
+from bendybus.store.sql.scanned_texts import marks_of, seeds_with_keys, slices_of
+from bendybus.store.sql.scanner import Suspicious, Uneven
 
 Numbers = NDArray[np.int64]
 
@@ -59,21 +57,59 @@ class _Rows:
         return int(self.sizes.sum())
 
 
-def scan(connection: apsw.Connection, request: Scan) -> Scanned:
-    """Read the next messages. Raises `Suspicious`, `EntityNotFound` or `apsw.Error`."""
-    connection.execute("BEGIN")
-    try:
-        return _Reading(connection, request).read()
-    finally:
-        connection.execute("ROLLBACK")
+class ScanConnection(ABC):
+    """A connection that only reads, and how its engine writes columns."""
+
+    def scan(self, request: Scan) -> Scanned:
+        """Read the next messages. Raises `Suspicious`, `EntityNotFound` or the engine's errors."""
+        self.begin()
+        try:
+            return _Reading(self, request).read()
+        finally:
+            self.end()
+
+    @abstractmethod
+    def begin(self) -> None:
+        """See one state of the store from now on."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Let go of what was seen."""
+
+    @abstractmethod
+    def row(self, name: str, *bindings: object) -> tuple[Any, ...] | None:
+        """Execute a statement that returns at most one row."""
+
+    @abstractmethod
+    def array(self, ids: Numbers) -> object:
+        """Bind many ids, at least one, as one parameter."""
+
+    @abstractmethod
+    def long_numbers(self, column: bytes | None, count: int) -> Numbers:
+        """Read so many numbers of up to 50 bits. Raises `Uneven`."""
+
+    @abstractmethod
+    def short_numbers(self, column: bytes | None, count: int) -> Numbers:
+        """Read so many lengths. Raises `Uneven`."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Break off a scan under way; called from any thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection."""
 
 
 class _Reading:
-    """One scan, within one state of the file."""
+    """One scan, within one state of the store."""
 
-    def __init__(self, connection: apsw.Connection, request: Scan) -> None:
+    def __init__(self, connection: ScanConnection, request: Scan) -> None:
         self._connection = connection
         self._request = request
+        self._row = connection.row
+        self._array = connection.array
+        self._long_numbers = connection.long_numbers
         found = self._row("scan_fragment", request.queue)
         if found is None:
             raise EntityNotFound(f"The store holds no queue {request.queue}.")
@@ -115,7 +151,7 @@ class _Reading:
         try:
             found = self._row("scan_reserved_rows", self._start, self._end, number)
             assert found is not None, "an aggregate always has one row"
-            ids = long_numbers(found[8], found[0]) + self._start
+            ids = self._long_numbers(found[8], found[0]) + self._start
             return self._columns(self._made_rows(found, ids), self._end)
         except _UNREADABLE as error:
             raise Suspicious from error
@@ -128,7 +164,7 @@ class _Reading:
             more = ()
         found = self._row(name, first, end, *more)
         assert found is not None, "an aggregate always has one row"
-        ids = (long_numbers(found[1], found[0]) & (1 << _STATE_SHIFT) - 1) + first
+        ids = (self._long_numbers(found[1], found[0]) & (1 << _STATE_SHIFT) - 1) + first
         if len(ids) and (ids[-1] >= end or (np.diff(ids) <= 0).any()):
             raise Uneven
         rows = self._made_rows(found, ids)
@@ -140,12 +176,12 @@ class _Reading:
         count, packed, enqueued_digits, deliveries_max, moved, expiring, keyed, marked, *_ = found
         if not count:
             return _no_rows()
-        numbers = long_numbers(packed, count)
+        numbers = self._long_numbers(packed, count)
         return _Rows(
             ids,
             self._bodies(ids) if moved else ids,
             numbers >> _SIZE_SHIFT,
-            long_numbers(enqueued_digits, count),
+            self._long_numbers(enqueued_digits, count),
             self._delivery_counts(ids) if deliveries_max else np.zeros(count, np.int64),
             numbers >> _STATE_SHIFT & _STATE_MASK,
             self._expiries(ids) if expiring else np.full(count, NO_INSTANT, np.int64),
@@ -155,24 +191,24 @@ class _Reading:
 
     def _bodies(self, ids: Numbers) -> Numbers:
         """Return the rows of the bodies; mostly as far from the messages as each other."""
-        found = self._row("scan_body_span", apsw.carray(ids))
+        found = self._row("scan_body_span", self._array(ids))
         assert found is not None, "an aggregate always has one row"
         least: int = found[0]
         if least == found[1]:
             return ids + least
-        found = self._row("scan_body_ids", apsw.carray(ids))
+        found = self._row("scan_body_ids", self._array(ids))
         assert found is not None, "an aggregate always has one row"
         return np.array(json.loads(found[0]), np.int64)
 
     def _delivery_counts(self, ids: Numbers) -> Numbers:
-        found = self._row("scan_delivery_counts", apsw.carray(ids))
+        found = self._row("scan_delivery_counts", self._array(ids))
         assert found is not None, "an aggregate always has one row"
-        return long_numbers(found[0], len(ids))
+        return self._long_numbers(found[0], len(ids))
 
     def _expiries(self, ids: Numbers) -> Numbers:
-        found = self._row("scan_lives", apsw.carray(ids))
+        found = self._row("scan_lives", self._array(ids))
         assert found is not None, "an aggregate always has one row"
-        expires_at = long_numbers(found[0], len(ids)) - 1
+        expires_at = self._long_numbers(found[0], len(ids)) - 1
         expires_at[expires_at < 0] = NO_INSTANT
         return expires_at
 
@@ -201,7 +237,7 @@ class _Reading:
         spans = json.dumps([(run.body, run.body + run.length) for run in runs])
         found = self._row("scan_run_sizes", spans)
         assert found is not None, "an aggregate always has one row"
-        return short_numbers(found[0], sum(run.length for run in runs))
+        return self._connection.short_numbers(found[0], sum(run.length for run in runs))
 
     def _next_row(self, row: int) -> int:
         """Return the next row that may be a message."""
@@ -228,14 +264,14 @@ class _Reading:
         sessions = keys = contents = None
         marks: list[Marks | None] | None = None
         if rows.has_keys:
-            found = self._row("scan_keys", apsw.carray(rows.ids))
+            found = self._row("scan_keys", self._array(rows.ids))
             assert found is not None, "an aggregate always has one row"
-            sessions = slices_of(found[0], found[1], count)
-            keys = slices_of(found[2], found[3], count)
+            sessions = self._slices(found[0], found[1], count)
+            keys = self._slices(found[2], found[3], count)
         if rows.has_marks:
-            found = self._row("scan_marks", apsw.carray(rows.ids))
+            found = self._row("scan_marks", self._array(rows.ids))
             assert found is not None, "an aggregate always has one row"
-            marks = marks_of(slices_of(found[0], found[1], count))
+            marks = marks_of(self._slices(found[0], found[1], count))
         if self._request.has_contents and count:
             contents = self._contents(rows, sessions, keys)
         return Scanned(
@@ -258,7 +294,7 @@ class _Reading:
         if last - first == len(bodies) - 1 and (np.diff(bodies) == 1).all():
             found = self._row("scan_bodies", first, last + 1)
         else:
-            found = self._row("scan_bodies_of", apsw.carray(bodies))
+            found = self._row("scan_bodies_of", self._array(bodies))
         assert found is not None, "an aggregate always has one row"
         joined: bytes = found[0] or b""
         ends = np.cumsum(rows.sizes)
@@ -270,9 +306,8 @@ class _Reading:
             raise Uneven
         return Slices(joined, starts.data, (ends - CHECKSUM_SIZE).data)
 
-    def _row(self, name: str, *bindings: object) -> tuple[Any, ...] | None:
-        rows = self._connection.execute(STATEMENTS[name], bindings).fetchall()
-        return rows[0] if rows else None
+    def _slices(self, lengths: bytes | None, joined: bytes | None, count: int) -> Slices:
+        return slices_of(self._connection.short_numbers(lengths, count), joined or b"")
 
 
 def _no_rows() -> _Rows:

@@ -3,59 +3,81 @@
 So that a long read keeps no commit waiting. Both are there while somebody scans, and a little
 longer.
 
-The lane decides when the file is open at all. Before it opens the file it must be the only one that
-has it: with another connection open SQLite would not read the log again, but believe what memory
-says of it (rule 3 of `database`). So it calls `let_go` whenever it closes and before it opens, and
-here nothing is opened while the lane is not online.
+The lane decides when the database is open at all, and for SQLite it must be able to be the only one
+that has the file (rule 3 of `sqlite.database`). So it calls `let_go` whenever it closes and before
+it opens, and here nothing is opened while the lane is not online.
 """
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Final
-
-import apsw
+from typing import Final, Protocol
 
 from bendybus.model.scanned import Scanned
 from bendybus.store.scan import Scan
 
 # How long the connection stays open after the last scan.
 IDLE_SECONDS: Final = 10.0
-# Pages are read once, from the beginning to the end.
-_CACHE_KIBIBYTES: Final = 512
-_BUSY_TIMEOUT_MS: Final = 2000
 
 
 class NotOpen(Exception):
     """The lane is not online."""
 
 
+class ScanFailed(Exception):
+    """The database did not let us read."""
+
+
 class Suspicious(Exception):
     """Something that was scanned is not as it was written."""
+
+
+class Uneven(ValueError):
+    """A column has not as many values as there should be: one was missing, or too large."""
+
+
+class OpenScans(Protocol):
+    """A connection that can scan; see `scanning.ScanConnection`."""
+
+    def scan(self, request: Scan) -> Scanned:
+        """Read the next messages. Raises `Suspicious`, `EntityNotFound` or the engine's errors."""
+        ...
+
+    def interrupt(self) -> None:
+        """Break off a scan under way; called from any thread."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
 
 
 class Scanner:
     """Scans one store."""
 
     def __init__(
-        self, path: Path, *, vfs: str | None, is_online: Callable[[], bool], name: str
+        self,
+        connect: Callable[[], OpenScans],
+        *,
+        failures: tuple[type[Exception], ...],
+        is_online: Callable[[], bool],
+        name: str,
     ) -> None:
-        self._path = path
-        self._vfs = vfs
+        self._connect = connect
+        # All that the database itself raises.
+        self._failures = failures
         self._is_online = is_online
         self._name = name
         # Held while the connection is used.
         self._lock = threading.Lock()
-        self._connection: apsw.Connection | None = None
+        self._connection: OpenScans | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._scans = 0
         self._idle: asyncio.TimerHandle | None = None
 
     async def scan(self, request: Scan) -> Scanned:
-        """Read the next messages. Raises as `scanning.scan` does, and `NotOpen`."""
+        """Read the next messages. Raises as `OpenScans.scan`, `NotOpen` and `ScanFailed`."""
         loop = asyncio.get_running_loop()
         if self._idle is not None:
             self._idle.cancel()
@@ -74,8 +96,7 @@ class Scanner:
         """Close the connection, from any thread; a scan under way is broken off."""
         connection = self._connection
         if connection is not None:
-            with contextlib.suppress(apsw.ConnectionClosedError):
-                connection.interrupt()
+            connection.interrupt()
         with self._lock:
             self._close()
 
@@ -95,31 +116,19 @@ class Scanner:
     # What follows runs in the thread.
 
     def _scan(self, request: Scan) -> Scanned:
-        # numpy comes with it, which only those need who scan.
-        from bendybus.store.sqlite import scanning
-
         with self._lock:
             if not self._is_online():
                 self._close()
                 raise NotOpen
-            if self._connection is None:
-                self._connection = _open(self._path, self._vfs)
             try:
-                return scanning.scan(self._connection, request)
-            except apsw.Error:
+                if self._connection is None:
+                    self._connection = self._connect()
+                return self._connection.scan(request)
+            except self._failures as error:
                 self._close()
-                raise
+                raise ScanFailed(str(error)) from error
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close(force=True)
-
-
-def _open(path: Path, vfs: str | None) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs)
-    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
-    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    connection.execute(f"PRAGMA cache_size=-{_CACHE_KIBIBYTES}")
-    return connection
+            connection.close()
