@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import gc
+import os
 import resource
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,9 +25,11 @@ from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.rate_limits import Rates
 from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
+from bendybus.broker.traces import Traces
 from bendybus.content.rule_view import WireContentReader
 from bendybus.doors.chosen import ChosenDoors, chosen_doors, running_ports
 from bendybus.doors.figures import FlightFigures
+from bendybus.doors.tracing import tracing
 from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
@@ -128,9 +131,12 @@ async def run_broker(
     _share_heaps()
     clock = SystemClock()
     doors = chosen_doors(settings)
-    with nullcontext() if settings.places else only_broker_on(settings.data):
+    with (
+        tracing(os.environ) as traces,
+        nullcontext() if settings.places else only_broker_on(settings.data),
+    ):
         async with open_stores(settings) as stores:
-            namespaces = await _load(settings, stores, clock)
+            namespaces = await _load(settings, stores, clock, traces)
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
                 _authenticating(settings, namespaces, clock) as served,
@@ -166,9 +172,12 @@ def _share_heaps() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, HEAPS_MAX)
 
 
-async def _load(settings: Settings, stores: Sequence[Store], clock: Clock) -> Namespaces:
+async def _load(
+    settings: Settings, stores: Sequence[Store], clock: Clock, traces: Traces | None
+) -> Namespaces:
     """Serve what the stores hold, and what is configured beyond that."""
     namespaces = Namespaces(stores, WireContentReader())
+    namespaces.holdings.traces = traces
     catalogs = [
         namespaces.add(chosen.namespace.name, tier=chosen.namespace.tier)
         for chosen in settings.namespaces

@@ -212,6 +212,7 @@ class Catalog:
                 f" {max(missing) + 1}"
             )
         served = self._make(record)
+        served.traces = holdings.traces
         for fragment, place in enumerate(record.places):
             at = place.store
             for sub_queue in SubQueue:

@@ -6,6 +6,7 @@ from bendybus.broker.departures import Departures
 from bendybus.broker.served_queue import ServedSubQueue, Source, Timetable
 from bendybus.broker.stages_under_way import StagesUnderWay
 from bendybus.broker.tallying import Tallying
+from bendybus.broker.traces import Traces
 from bendybus.model.ids import QueueNumber
 from bendybus.store.port import Store
 
@@ -25,3 +26,5 @@ class Holdings:
         self.departures = Departures()
         self.tallying = Tallying(stores)
         self.under_way = StagesUnderWay()
+        # Set before anything is served.
+        self.traces: Traces | None = None

@@ -104,6 +104,8 @@ class Receiver:
             if taken:
                 ready = await self._made_ready(taken)
                 if ready:
+                    if (traces := self.sub_queue.queue.traces) is not None:
+                        traces.note_received(self.sub_queue.queue.name, ready)
                     return ready
                 # All were stale and are free again: somebody must ask for them.
                 continue

@@ -151,6 +151,9 @@ async def _store(
         raise
     for admission in admissions:
         admission.tell()
+    if queue.traces is not None:
+        for messages in parts:
+            queue.traces.note_sent(queue.name, source.fragment, messages, came_at=now)
     return _numbers(admissions, answers)
 
 

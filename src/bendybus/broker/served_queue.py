@@ -7,6 +7,7 @@ from typing import Final
 from bendybus.broker.departures import Departures
 from bendybus.broker.held_sessions import HeldSessions
 from bendybus.broker.receives import Receives
+from bendybus.broker.traces import Traces
 from bendybus.broker.waiting import Waiting
 from bendybus.model.entity import QueueProperties
 from bendybus.model.errors import ArgumentOutOfRange, EntityNotFound, StoreUnavailable
@@ -269,6 +270,8 @@ class ServedQueue:
         self.accessed_at: Instant | None = None
         self.set_properties(properties)
         self.sub_queues = {each: ServedSubQueue(self, each) for each in SubQueue}
+        # Who writes what happens to its messages into their traces, if anybody does.
+        self.traces: Traces | None = None
         self._next_fragment = 0
         self._links = 0
         self._links_ever = 0

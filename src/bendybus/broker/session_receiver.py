@@ -58,6 +58,8 @@ class SessionReceiver:
             if self._is_all(messages, count_max):
                 self._empty_at = additions
             if messages:
+                if (traces := self.sub_queue.queue.traces) is not None:
+                    traces.note_received(self.sub_queue.queue.name, messages)
                 return messages
         return []
 
