@@ -27,6 +27,7 @@ from bendybus.broker.removal import Removal
 from bendybus.broker.sweep import Sweep
 from bendybus.broker.traces import Traces
 from bendybus.content.rule_view import WireContentReader
+from bendybus.doors.arrivals import Arrivals
 from bendybus.doors.chosen import ChosenDoors, chosen_doors, running_ports
 from bendybus.doors.figures import FlightFigures
 from bendybus.doors.tracing import tracing
@@ -122,26 +123,34 @@ def door_figures(listener: AmqpListener, guard: Guard, flight: ServedFlight) -> 
 
 
 async def run_broker(
-    settings: Settings, announce: Callable[[RunningPorts], None], stop: asyncio.Event
+    settings: Settings,
+    announce: Callable[[RunningPorts], None],
+    stop: asyncio.Event,
+    arrivals: Arrivals | None = None,
 ) -> None:
-    """Serve until `stop` is set; `announce` is called once clients can connect."""
+    """Serve until `stop` is set; `announce` is called once clients can connect.
+
+    With `arrivals` it is one of several workers, which share the stores, and another process has
+    the data folder and the doors.
+    """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(COLLECT_OBJECTS)
     _allow_many_files()
     _share_heaps()
     clock = SystemClock()
-    doors = chosen_doors(settings)
+    doors = chosen_doors(settings, arrivals)
+    is_alone = arrivals is None and not settings.places
     with (
         tracing(os.environ) as traces,
-        nullcontext() if settings.places else only_broker_on(settings.data),
+        only_broker_on(settings.data) if is_alone else nullcontext(),
     ):
-        async with open_stores(settings) as stores:
+        async with open_stores(settings, is_shared=arrivals is not None) as stores:
             namespaces = await _load(settings, stores, clock, traces)
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
                 _authenticating(settings, namespaces, clock) as served,
                 _serving_flight(doors, Hosts(served), clock) as flight,
-                _serving(settings, doors, stores, served, clock, flight) as ports,
+                _serving(settings, doors, stores, served, clock, flight, arrivals) as ports,
             ):
                 # What is here now stays; the collector need not look at it again.
                 gc.freeze()
@@ -233,6 +242,7 @@ async def _serving(
     served: Sequence[ServedNamespace],
     clock: Clock,
     flight: ServedFlight,
+    arrivals: Arrivals | None,
 ) -> AsyncIterator[RunningPorts]:
     """Listen for AMQP and HTTP; say what is served in all."""
     hosts = Hosts(served)
@@ -243,6 +253,7 @@ async def _serving(
         transaction_limits=TransactionLimits(
             settings.transaction_messages, settings.transaction_seconds
         ),
+        note_count=None if arrivals is None else arrivals.seat.note_open,
     )
     try:
         websockets = websockets_to(listener)

@@ -29,9 +29,14 @@ class OpenedStore(Store, Protocol):
 
 
 @asynccontextmanager
-async def open_stores(settings: Settings) -> AsyncIterator[Sequence[Store]]:
-    """Open every store; one that fails is served without, and retried."""
-    stores = await _stores(settings)
+async def open_stores(
+    settings: Settings, *, is_shared: bool = False
+) -> AsyncIterator[Sequence[Store]]:
+    """Open every store; one that fails is served without, and retried.
+
+    Files may be shared with other workers; databases always are.
+    """
+    stores = await _stores(settings, is_shared=is_shared)
     try:
         await asyncio.gather(*(store.start() for store in stores))
         if not any(store.is_online for store in stores):
@@ -41,9 +46,11 @@ async def open_stores(settings: Settings) -> AsyncIterator[Sequence[Store]]:
         await asyncio.gather(*(store.close() for store in stores))
 
 
-def store_at(number: int, place: Path | StorePlace) -> OpenedStore:
+def store_at(number: int, place: Path | StorePlace, *, is_shared: bool) -> OpenedStore:
     """Make the store that is kept in a file or a database; it is not open yet."""
     if isinstance(place, Path):
+        if is_shared:
+            raise StoreRefused("workers cannot share embedded stores yet")
         return SqliteStore(number, place)
     raise StoreRefused(f"{place} cannot be served yet")
 
@@ -65,5 +72,8 @@ def _place_in(folder: Path, number: int) -> Path | StorePlace:
     return read_place(url, str(moved))
 
 
-async def _stores(settings: Settings) -> Sequence[OpenedStore]:
-    return [store_at(number, place) for number, place in enumerate(places_of(settings))]
+async def _stores(settings: Settings, *, is_shared: bool) -> Sequence[OpenedStore]:
+    return [
+        store_at(number, place, is_shared=is_shared)
+        for number, place in enumerate(places_of(settings))
+    ]

@@ -89,6 +89,8 @@ def _doors(settings: Settings, ports: RunningPorts) -> Iterator[str]:
 def _stores(settings: Settings) -> Iterator[str]:
     if not settings.places:
         yield f"  data   {settings.data.resolve()} ({settings.stores} messaging stores)"
+    if settings.workers > 1:
+        yield f"  {settings.workers} workers share the doors"
     for number, place in enumerate(settings.places):
         yield f"  store  {number}: {place}"
 

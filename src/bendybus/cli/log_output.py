@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TextIO
 
 from bendybus.settings import LogFormat, LogLevel
@@ -42,17 +43,29 @@ def hide_secrets(text: str) -> str:
 
 
 def write_log(
-    log_format: LogFormat, level: LogLevel, stream: TextIO | None = None
+    log_format: LogFormat,
+    level: LogLevel,
+    stream: TextIO | None = None,
+    *,
+    worker: int | None = None,
 ) -> logging.Handler:
-    """Write what the broker says from now on to standard error."""
+    """Write what the broker says from now on to standard error; a worker, with its number."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if log_format is LogFormat.JSON else TextLines())
     handler.addFilter(FewRepeats())
+    if worker is not None:
+        handler.addFilter(partial(_note_worker, worker))
     root = logging.getLogger("bendybus")
     root.setLevel(level.value.upper())
     root.propagate = False
-    root.addHandler(handler)
+    # A worker has that of the process that made it.
+    root.handlers = [handler]
     return handler
+
+
+def _note_worker(worker: int, record: logging.LogRecord) -> bool:
+    record.worker = worker
+    return True
 
 
 class FewRepeats(logging.Filter):

@@ -4,16 +4,19 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bendybus.cli.announcement import announcement
+from bendybus.cli.event_loop import loop_factory
 from bendybus.cli.failure import end_at_once
 from bendybus.cli.log_output import write_log
 from bendybus.config_file import load_config
@@ -214,11 +217,12 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     write_log(settings.log_format, settings.log_level)
     if not settings.places:
         _prepare_data_folder(settings.data)
-    with (
-        _ready_file_only_while_serving(ready_file),
-        asyncio.Runner(loop_factory=_loop_factory()) as runner,
-    ):
-        runner.run(_run_until_stopped(settings, ready_file))
+    with _ready_file_only_while_serving(ready_file):
+        if settings.workers > 1:
+            _keep_workers(settings, ready_file)
+            return
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_run_until_stopped(settings, ready_file))
 
 
 def _settings(options: Choices, config: Path | None) -> Settings:
@@ -250,18 +254,34 @@ async def _run_until_stopped(settings: Settings, ready_file: Path | None) -> Non
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stop_or_end, stop, number)
 
-    def announce(ports: RunningPorts) -> None:
-        if ready_file is not None:
-            _write_ready_file(ready_file, ports)
-        typer.echo(announcement(settings, ports))
+    await run_broker(settings, partial(_announce, settings, ready_file), stop)
 
-    await run_broker(settings, announce, stop)
+
+def _keep_workers(settings: Settings, ready_file: Path | None) -> None:
+    # What is imported before the workers are made, they have in common.
+    from bendybus.assemble.workers import keep_workers
+    from bendybus.cli.worker import serve_as_worker
+
+    announce = partial(_announce, settings, ready_file)
+    keep_workers(settings, serve_as_worker, announce, _say_stopping)
+
+
+def _announce(settings: Settings, ready_file: Path | None, ports: RunningPorts) -> None:
+    if ready_file is not None:
+        _write_ready_file(ready_file, ports)
+    typer.echo(announcement(settings, ports))
+    # The last that it says for long: whoever reads it by a pipe is to have it now.
+    sys.stdout.flush()
 
 
 def _stop_or_end(stop: asyncio.Event, number: signal.Signals) -> None:
     if stop.is_set():
         end_at_once(128 + number)
     stop.set()
+    _say_stopping()
+
+
+def _say_stopping() -> None:
     with suppress(OSError):  # whoever read what it says may be gone; it stops all the same
         typer.echo("Stopping; once more ends it at once.", err=True)
 
@@ -285,12 +305,3 @@ def _write_ready_file(path: Path, ports: RunningPorts) -> None:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(json.dumps(content))
     unfinished.replace(path)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return uvloop's loop where there is one; it does not exist for every platform."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from bendybus.doors.arrivals import Arrivals
 from bendybus.doors.sockets import BACKLOG, bound_sockets
 
 HANDSHAKE_SECONDS_MAX: Final = 10.0
@@ -40,6 +41,8 @@ class Door:
     host: str
     port: int
     tls: Callable[[], ssl.SSLContext] | None = None
+    # Where another process listens, what brings the connections that it hands over.
+    arrivals: Arrivals | None = None
 
     @property
     def option(self) -> str:
@@ -63,14 +66,16 @@ class OpenDoor:
         """Listen on every address."""
         door = self._door
         loop = asyncio.get_running_loop()
-        for each in bound_sockets(door.host, door.port, door.option):
+        if door.arrivals is not None:
+            self.port = door.port
+            door.arrivals.welcome(door.name, self._admit)
+            return
+        for each in listening_sockets(door):
             self.port = each.getsockname()[1]
             if door.tls is None:
                 server = await loop.create_server(self._make, sock=each, backlog=BACKLOG)
                 self._servers.append(server)
             else:
-                with suppress(OSError):  # elsewhere than on Linux
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT_BYTES_MAX)
                 task = loop.create_task(self._accept(each), name="tls")
                 # Not by the task itself, which may end before it has begun.
                 task.add_done_callback(partial(_close, each))
@@ -78,6 +83,8 @@ class OpenDoor:
 
     def close(self) -> None:
         """Let nobody else in. Connections that are open stay open."""
+        if self._door.arrivals is not None:
+            self._door.arrivals.leave(self.name)
         for server in self._servers:
             server.close()
         for task in (*self._accepting, *self._handshakes):
@@ -101,14 +108,18 @@ class OpenDoor:
                 _log.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(_NO_FILES_SECONDS)
                 continue
-            if len(self._handshakes) >= HANDSHAKES_MAX:
-                # An honest client needs milliseconds, so the oldest is the least likely one.
-                oldest = next(iter(self._handshakes))
-                self._forget(oldest)
-                oldest.cancel()
-            task = loop.create_task(_shake_hands(client, self._door, self._make))
-            self._handshakes[task] = None
-            task.add_done_callback(self._forget)
+            self._admit(client)
+
+    def _admit(self, client: socket.socket) -> None:
+        """Take in a connection that was accepted, and shake hands if that is to be."""
+        if len(self._handshakes) >= HANDSHAKES_MAX:
+            # An honest client needs milliseconds, so the oldest is the least likely one.
+            oldest = next(iter(self._handshakes))
+            self._forget(oldest)
+            oldest.cancel()
+        task = asyncio.create_task(_shake_hands(client, self._door, self._make))
+        self._handshakes[task] = None
+        task.add_done_callback(self._forget)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
         self._handshakes.pop(task, None)
@@ -119,6 +130,16 @@ async def open_door(door: Door, make: MakeProtocol) -> OpenDoor:
     opened = OpenDoor(door, make)
     await opened.open()
     return opened
+
+
+def listening_sockets(door: Door) -> list[socket.socket]:
+    """Listen on every address of a door. Raises `PortInUse`, `SettingInvalid`."""
+    bound = bound_sockets(door.host, door.port, door.option)
+    if door.tls is not None:
+        for each in bound:
+            with suppress(OSError):  # elsewhere than on Linux
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT_BYTES_MAX)
+    return bound
 
 
 def _close(listening: socket.socket, _: "asyncio.Task[None]") -> None:
@@ -139,8 +160,10 @@ class _Threshold(asyncio.Protocol):
 
 
 async def _shake_hands(client: socket.socket, door: Door, make: MakeProtocol) -> None:
-    assert door.tls is not None
     loop = asyncio.get_running_loop()
+    if door.tls is None:
+        await loop.connect_accepted_socket(make, client)
+        return
     try:
         await loop.connect_accepted_socket(
             partial(_Threshold, make),

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from bendybus.amqp.connection_settings import ConnectionSettings
@@ -20,9 +20,10 @@ CLOSE_SECONDS_MAX: Final = 2.0
 class AmqpListener:
     """A running AMQP server. Made by `listen`."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, note_count: Callable[[int], None] | None = None) -> None:
         self.connections: set[ClientConnection] = set()
         self._service = service
+        self._note_count = note_count
         self._endings: set[asyncio.Future[None]] = set()
         self._doors: list[OpenDoor] = []
         self._ticking: asyncio.Task[None] | None = None
@@ -68,8 +69,15 @@ class AmqpListener:
         """Make what answers one client, whichever way its bytes come."""
         connection = ClientConnection(self._service, self.connections)
         self._endings.add(connection.ended)
-        connection.ended.add_done_callback(self._endings.discard)
+        connection.ended.add_done_callback(self._forget)
+        if self._note_count is not None:
+            self._note_count(len(self._endings))
         return connection
+
+    def _forget(self, ended: "asyncio.Future[None]") -> None:
+        self._endings.discard(ended)
+        if self._note_count is not None:
+            self._note_count(len(self._endings))
 
     async def _ended(self) -> None:
         """Wait a while for connections to end, and to give back what their clients held."""
@@ -90,9 +98,10 @@ async def listen(
     hosts: Hosts,
     clock: Clock,
     transaction_limits: TransactionLimits = TransactionLimits(),  # noqa: B008 - it is frozen
+    note_count: Callable[[int], None] | None = None,
 ) -> AmqpListener:
-    """Start an AMQP server."""
+    """Start an AMQP server. `note_count` is told how many connections there are, at each change."""
     settings = ConnectionSettings(container_id=uuid.uuid4().hex)
-    listener = AmqpListener(Service(hosts, clock, settings, transaction_limits))
+    listener = AmqpListener(Service(hosts, clock, settings, transaction_limits), note_count)
     await listener.open(doors)
     return listener

@@ -1,10 +1,10 @@
 """What a broker needs to know to start, and what its options may say."""
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bendybus.model.access import AccessRule
 from bendybus.model.namespace import Namespace
@@ -110,6 +110,13 @@ class Settings:
     def access_rules(self) -> tuple[AccessRule, ...]:
         """The rules of the default namespace."""
         return self.namespaces[0].access_rules
+
+    def with_ports(self, ports: "RunningPorts") -> "Settings":
+        """Return the settings with the ports that were taken, where 0 was asked for."""
+        taken: dict[str, Any] = {
+            name: port for name, port in asdict(ports).items() if port is not None
+        }
+        return replace(self, **taken)
 
     @property
     def store_count(self) -> int:

@@ -1,0 +1,150 @@
+"""A worker's side of the doors: connections that another process accepted, and questions of others.
+
+The process that keeps the doors accepts, so that whoever connects is given to the worker with the
+fewest clients, and nobody who waits at a door is lost with a worker that dies.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from bendybus.doors.crowd import COUNTED_DOORS, Seat
+from bendybus.doors.leash import Leash, LeashCut
+
+ANSWER_SECONDS_MAX: Final = 5.0
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+# Stands before a question, so that it is no door's name.
+QUESTION: Final = "?"
+READY: Final = "ready"
+
+_log = logging.getLogger(__name__)
+
+Welcome = Callable[[socket.socket], None]
+Answer = Callable[[str], Awaitable[bytes]]
+
+
+class Arrivals:
+    """What comes over the leash of one worker: clients for its doors, and questions.
+
+    `note_cut` is called once, when the process that keeps the doors is gone or wants it to stop.
+    """
+
+    def __init__(
+        self,
+        leash: Leash,
+        seat: Seat,
+        *,
+        number: int,
+        workers: int,
+        note_cut: Callable[[], None],
+    ) -> None:
+        self.seat = seat
+        self.number = number
+        self.others: Sequence[int] = [each for each in range(workers) if each != number]
+        self._leash = leash
+        self._note_cut = note_cut
+        self._doors: dict[str, Welcome] = {}
+        self._answers: dict[str, Answer] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Take what comes from now on, in the loop."""
+        asyncio.get_running_loop().add_reader(self._leash.fileno(), self._read)
+
+    def end(self) -> None:
+        """Take nothing any more."""
+        asyncio.get_running_loop().remove_reader(self._leash.fileno())
+
+    def say_ready(self, words: str) -> None:
+        """Tell the keeper of the doors that clients can be served."""
+        self._leash.send(f"{READY} {words}")
+
+    def welcome(self, door: str, take: Welcome) -> None:
+        """Have a function called with each connection that comes by a door."""
+        self._doors[door] = take
+
+    def leave(self, door: str) -> None:
+        """Take nobody else in by a door; who is on the way is turned away."""
+        self._doors.pop(door, None)
+
+    def answer(self, subject: str, give: Answer) -> None:
+        """Answer the questions whose first word is this; `give` gets the rest of it."""
+        self._answers[subject] = give
+
+    async def ask(self, question: str) -> Mapping[int, bytes | None]:
+        """Ask every other worker; None of one that is away or has not answered in time."""
+        answers = await asyncio.gather(*(self._ask(each, question) for each in self.others))
+        return dict(zip(self.others, answers, strict=True))
+
+    async def _ask(self, number: int, question: str) -> bytes | None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            is_sent = self._leash.send(f"{QUESTION}{number} {question}", theirs)
+        if not is_sent:
+            ours.close()
+            return None
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                answer = await _read_all(reader)
+        except (TimeoutError, OSError):
+            return None
+        finally:
+            writer.close()
+        # Whoever answers ends with a full stop: half an answer is none.
+        return answer[:-1] if answer.endswith(b".") else None
+
+    def _read(self) -> None:
+        """Take all that waits."""
+        while True:
+            try:
+                parcel = self._leash.receive()
+            except LeashCut:
+                self.end()
+                self._note_cut()
+                return
+            if parcel is None:
+                return
+            words, connection = parcel
+            if connection is None:
+                continue
+            if words in COUNTED_DOORS:
+                self.seat.take()
+            if words.startswith(QUESTION):
+                task = asyncio.create_task(self._answer(words[1:], connection), name="answer")
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+            elif (take := self._doors.get(words)) is not None:
+                take(connection)
+            else:
+                connection.close()
+
+    async def _answer(self, question: str, connection: socket.socket) -> None:
+        subject, _, rest = question.partition(" ")
+        _, writer = await asyncio.open_unix_connection(sock=connection)
+        try:
+            give = self._answers.get(subject)
+            if give is not None:
+                async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                    writer.write(await give(rest) + b".")
+                    await writer.drain()
+        except (TimeoutError, OSError) as error:
+            _log.warning("another worker's question was not answered: %s", error)
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+async def _read_all(reader: asyncio.StreamReader) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := await reader.read(1 << 16):
+        parts.append(part)
+        size += len(part)
+        if size > ANSWER_BYTES_MAX:
+            return b""
+    return b"".join(parts)
