@@ -1,4 +1,4 @@
-"""Whether traces are written is said by OpenTelemetry's variables, and a mistake in them refuses."""
+"""Whether traces are written is said by OpenTelemetry's variables; a mistake in them refuses."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_the_variables_of_opentelemetry_say_whether_traces_are_written(
 
 
 def test_another_way_out_is_refused_and_says_which_there_is() -> None:
-    with pytest.raises(StartRefused, match="'zipkin'.*set it to 'otlp' or 'none'"):
+    with pytest.raises(StartRefused, match=r"'zipkin'.*set it to 'otlp' or 'none'"):
         are_wanted({"OTEL_TRACES_EXPORTER": "zipkin"})
 
 
