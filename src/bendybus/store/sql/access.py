@@ -19,3 +19,4 @@ def put_access(database: SqlDatabase, record: AccessRecord) -> None:
     """Write the rules of a namespace, unless newer ones are here."""
     rules = json.dumps(access_rules_to_plain(record.rules))
     database.run("put_access", (record.namespace, record.version, rules))
+    database.note_catalog_changed()

@@ -148,6 +148,7 @@ def remove_entity(database: SqlDatabase, number: EntityNumber, count_max: int) -
     database.run("remove_entity", (number,))
     database.run("forget_use", (number,))
     database.forget_queues(number, queues)
+    database.note_catalog_changed()
     return True
 
 
@@ -183,6 +184,7 @@ def put_entities(database: SqlDatabase, store: int, records: Sequence[EntityReco
     for record in records:
         _write_entity(database, store, record)
     database.run("forget_prepared")
+    database.note_catalog_changed()
     for record in records:
         topic = None if record.topic is None else record.topic.number
         requires_session = (

@@ -54,6 +54,11 @@ class SqlDatabase(ABC):
         self.litter_bytes = 0
         # What the commit under way does, for those who count it.
         self.traffic = TrafficNotes()
+        # Rises when anybody has changed the catalog; of a database that others share.
+        self.generation = 0
+        self._is_catalog_changed = False
+        # Whether it is this process that looks after the store.
+        self.is_caretaker = not is_shared
 
     def load(self) -> None:
         """Read which queues are here, and what is left to do."""
@@ -65,12 +70,14 @@ class SqlDatabase(ABC):
 
     def load_queues(self) -> None:
         """Read which queues are here, in place of what was known."""
+        before = self.queue_numbers
         self._offsets.clear()
         self._fragments.clear()
         self._mains.clear()
         self.session_queues.clear()
         for row in self.rows("queues"):
             self.note_queue(*row)
+        self.traffic.forget([queue for queue in before if queue not in self._offsets])
 
     def note_litter(self) -> None:
         """Look whether there is anything thrown away."""
@@ -127,6 +134,17 @@ class SqlDatabase(ABC):
     @abstractmethod
     def abandon(self) -> None:
         """Close after a failure, touching nothing."""
+
+    # How often `attend` is due, if it is.
+    attend_seconds: float | None = None
+
+    def attend(self) -> bool:
+        """Look at what others did; say whether it has become ours to look after the store."""
+        return False
+
+    def note_catalog_changed(self) -> None:
+        """Let others know, with this commit, that the catalog is another."""
+        self._is_catalog_changed = True
 
     def write_back(self) -> bool:
         """Do what the engine has put off, if it is time; say whether it was."""

@@ -86,6 +86,11 @@ class Lane(Generic[D]):
         # How often the database was opened: a change tells that the store was away.
         self.openings = 0
         self.fragments_held = 0
+        # Of a database that others share: how often its catalog was changed, and whether this
+        # process looks after the store.
+        self.generation = 0
+        self.is_caretaker = False
+        self._attended_at = 0.0
         # Figures for operators, since the broker started.
         self.commit_seconds = Histogram(COMMIT_SECONDS)
         self.commit_callers = Histogram(COMMIT_CALLERS)
@@ -169,18 +174,24 @@ class Lane(Generic[D]):
             try:
                 first = self._waiting.get(timeout=self._patience())
             except queue.Empty:
-                self._open()
+                if self._database is None:
+                    self._open()
+                else:
+                    self._attend(self._database)
                 continue
             jobs: list[_Job[D, Any]] = []
             control = self._gather(first, jobs)
             if jobs:
                 self._deliver(self._commit(jobs))
                 self._tidy_up()
+            self._attend_if_due()
             if control is not None:
                 control.action()
                 self._deliver([(control.future, None, None)])
 
     def _patience(self) -> float | None:
+        if self._database is not None:
+            return self._database.attend_seconds
         return self._retry_seconds if self._is_retried else None
 
     def _gather(self, first: _Job[D, Any] | _Control, jobs: list[_Job[D, Any]]) -> _Control | None:
@@ -230,7 +241,7 @@ class Lane(Generic[D]):
         database.traffic.count_into(self.traffic)
         self.commits += 1
         self.changes = database.changes_made
-        self.fragments_held = database.fragments_held
+        self._note(database)
         return outcomes
 
     def _is_undone(self, database: D, error: Exception) -> bool:
@@ -275,6 +286,32 @@ class Lane(Generic[D]):
         _log.error("a store call failed", exc_info=error)
         return MessagingInternal(f"{type(error).__name__}: {error}")
 
+    def _note(self, database: D) -> None:
+        """Note what others ask of the lane and the database knows."""
+        self.fragments_held = database.fragments_held
+        self.generation = database.generation
+        self.is_caretaker = database.is_caretaker
+
+    def _attend_if_due(self) -> None:
+        database = self._database
+        if database is None or database.attend_seconds is None:
+            return
+        if perf_counter() - self._attended_at >= database.attend_seconds:
+            self._attend(database)
+
+    def _attend(self, database: D) -> None:
+        """Look at what others did, between commits or for lack of any."""
+        self._attended_at = perf_counter()
+        try:
+            has_become_caretaker = database.attend()
+        except self._failures.every as error:
+            if not self._failures.is_passing(error):
+                self._fail(error)
+            return
+        self._note(database)
+        if has_become_caretaker:
+            self.openings += 1
+
     def _tidy_up(self) -> None:
         """Delete litter, and do what was put off, after the callers have their answer."""
         database = self._database
@@ -300,7 +337,8 @@ class Lane(Generic[D]):
         except Exception as error:  # noqa: BLE001 - whatever it is, the lane must live to say so
             self._fail(error)
             return
-        self.fragments_held = self._database.fragments_held
+        self._attended_at = perf_counter()
+        self._note(self._database)
         self.state, self.reason, self._is_retried = StoreState.ONLINE, "", False
         # Last, so that whoever sees the number change finds the store online.
         self.openings += 1
@@ -313,6 +351,7 @@ class Lane(Generic[D]):
             _log.error("store %d failed: %s", self.number, reason, extra={"store": self.number})
         self.state, self.reason = StoreState.FAILED, reason
         self._is_retried = not self._failures.is_lasting(error)
+        self.is_caretaker = False
         self._let_go()
         database, self._database = self._database, None
         if database is not None:
@@ -320,6 +359,7 @@ class Lane(Generic[D]):
 
     def _go_offline(self, reason: str) -> None:
         self.state, self.reason, self._is_retried = StoreState.OFFLINE, reason, False
+        self.is_caretaker = False
         self._let_go()
         database, self._database = self._database, None
         if database is not None:

@@ -64,6 +64,11 @@ class SqlStore(Generic[D]):
         self._tallies = counting.TallyMemo()
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other front ends may serve from it at the same time."""
+        return False
+
+    @property
     def is_online(self) -> bool:
         """Whether calls are served now."""
         return self._lane.state is StoreState.ONLINE
@@ -214,7 +219,8 @@ class SqlStore(Generic[D]):
     ) -> "asyncio.Future[dict[QueueNumber, Tally]]":
         """Count by state what queues hold."""
         lane, memo = self._lane, self._tallies
-        if queues is not None and self.is_online:
+        # What others do to a shared store is not noticed here.
+        if queues is not None and self.is_online and not self.is_shared:
             known = memo.find(queues, (lane.openings, lane.changes))
             if known is not None:
                 answered = asyncio.get_running_loop().create_future()

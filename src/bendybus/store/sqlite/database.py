@@ -14,7 +14,8 @@ Rules:
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -54,6 +55,8 @@ class Pacing:
     busy_timeout_ms: int = 2000
     # How long a store that failed waits before it tries to open again.
     retry_seconds: float = 0.5
+    # How often a shared store looks at what others did while it has nothing to do.
+    attend_seconds: float = 1.0
 
 
 class SqliteDatabase(SqlDatabase):
@@ -63,8 +66,10 @@ class SqliteDatabase(SqlDatabase):
     conflict = (apsw.ConstraintError,)
     unreadable = (ValueError, TypeError, apsw.SQLError)
 
-    def __init__(self, connection: apsw.Connection, pacing: Pacing) -> None:
-        super().__init__(is_shared=False)
+    def __init__(
+        self, connection: apsw.Connection, pacing: Pacing, *, is_shared: bool = False
+    ) -> None:
+        super().__init__(is_shared=is_shared)
         self.connection = connection
         self.statements = STATEMENTS
         self.execute = connection.execute
@@ -74,9 +79,18 @@ class SqliteDatabase(SqlDatabase):
         connection.wal_autocheckpoint(0)
         connection.set_wal_hook(self._note_log)
         self.load()
+
+    def load(self) -> None:
+        """Read what is known of the file while it is open, and end what its last user held."""
+        super().load()
+        self.end_holds()
+        seen = SeenIndex(self)
+        seen.load(self.execute(STATEMENTS["logged_ids"]))
+        self.seen = seen
+
+    def end_holds(self) -> None:
+        """Free what was held by who looked after the store before (promise 10)."""
         self.run("end_holds", (UNTIL_REOPENED,))
-        self.seen = SeenIndex(self)
-        self.seen.load(connection.execute(STATEMENTS["logged_ids"]))
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing."""
@@ -115,11 +129,15 @@ class SqliteDatabase(SqlDatabase):
 
     def begin(self, *, is_synced: bool) -> None:
         """Start a commit that will, or will not, wait for the disk."""
+        self._set_synced(is_synced=is_synced)
+        self.execute("BEGIN IMMEDIATE")
+        self.begin_work()
+
+    def _set_synced(self, *, is_synced: bool) -> None:
+        """Say whether the next commit waits for the disk."""
         if is_synced != self._is_synced:
             self.execute("PRAGMA synchronous=FULL" if is_synced else "PRAGMA synchronous=NORMAL")
             self._is_synced = is_synced
-        self.execute("BEGIN IMMEDIATE")
-        self.begin_work()
 
     def commit(self) -> None:
         """Commit what was begun, unless it was undone."""
@@ -168,20 +186,19 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Sqli
     Raises `apsw.Error` when the disk does not let us, and `DataFolderUnusable`, leaving the file
     as it is, when it is not ours to use.
     """
+    with opened_file(path, pacing, vfs=vfs) as connection:
+        make_ready(connection, path, vfs=vfs)
+        return SqliteDatabase(connection, pacing)
+
+
+@contextmanager
+def opened_file(path: Path, pacing: Pacing, *, vfs: str | None) -> Iterator[apsw.Connection]:
+    """Open the file; close it, touching nothing, if what is done with it fails."""
     keep_private(path)
     connection = apsw.Connection(str(path), vfs=vfs)
     try:
         connection.set_busy_timeout(pacing.busy_timeout_ms)
-        version = _check_ownership(connection, path)
-        _set_modes(connection, path)
-        if version is None:
-            _create_schema(connection)
-        elif version < SCHEMA_VERSION:
-            upgrade(connection, SCHEMA_VERSION)
-            _check_tables(connection, path)
-        _make_sure_of_log(connection, path, vfs or "")
-        _empty_log(connection)
-        return SqliteDatabase(connection, pacing)
+        yield connection
     except (KeyError, TypeError) as error:
         connection.close(force=True)
         raise DataFolderUnusable(
@@ -193,7 +210,20 @@ def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Sqli
         raise
 
 
-def _check_ownership(connection: apsw.Connection, path: Path) -> int | None:
+def make_ready(connection: apsw.Connection, path: Path, *, vfs: str | None) -> None:
+    """Create or upgrade the tables, and write the log back (rule 2). Only alone with the file."""
+    version = check_ownership(connection, path)
+    set_modes(connection, path)
+    if version is None:
+        _create_schema(connection)
+    elif version < SCHEMA_VERSION:
+        upgrade(connection, SCHEMA_VERSION)
+        _check_tables(connection, path)
+    _make_sure_of_log(connection, path, vfs or "")
+    _empty_log(connection)
+
+
+def check_ownership(connection: apsw.Connection, path: Path) -> int | None:
     """Return the version of the file, or None if it is empty; refuse one that is not ours."""
     [(version,)] = connection.execute("PRAGMA user_version")
     [(application,)] = connection.execute("PRAGMA application_id")
@@ -235,7 +265,8 @@ def _schema_of_new_store() -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def _set_modes(connection: apsw.Connection, path: Path) -> None:
+def set_modes(connection: apsw.Connection, path: Path) -> None:
+    """Set what holds while the file is open."""
     [(mode,)] = connection.execute("PRAGMA journal_mode=WAL")
     if mode != "wal":
         raise DataFolderUnusable(f"the file system of {path} does not allow a write-ahead log")

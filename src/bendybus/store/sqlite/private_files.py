@@ -18,7 +18,10 @@ def keep_private(path: Path) -> None:
     somebody else; whether it can be opened is found out by opening it.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY))
+        # Never one that is there: closing it would end the locks that this process has on it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_ONLY))
+    except FileExistsError:
+        pass
     except OSError:
         return
     for each in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):

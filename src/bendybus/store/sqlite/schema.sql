@@ -221,6 +221,12 @@ CREATE TABLE reservation (
     UNIQUE (queue, reader, position)
 );
 
+-- How often entities or access rules were changed, where several front ends share the store: one row.
+CREATE TABLE generation (
+    id     INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL
+);
+
 -- When entities were last used, give or take some, where several front ends share the store.
 CREATE TABLE use (
     entity  INTEGER PRIMARY KEY,

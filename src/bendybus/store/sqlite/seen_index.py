@@ -22,7 +22,7 @@ class SeenIndex(SeenIds):
     """See `SeenIds`."""
 
     def __init__(self, database: SqlDatabase) -> None:
-        self._database = database
+        self._database: Final = database
         self._queues: dict[int, dict[bytes, int]] = {}
         # What to write back if the work under way is undone: None for what was not there.
         self._before: list[tuple[int, Mapping[bytes, int | None]]] = []
@@ -48,7 +48,7 @@ class SeenIndex(SeenIds):
             new, before = _new_among_known(known, digests, since, now)
         if before:
             self._before.append((queue, before))
-            self._database.run("log_seen", (queue, now, b"".join(before)))
+            self._log(queue, now, b"".join(before))
         return new
 
     def forget(self, queue: int, until: Instant) -> int:
@@ -80,6 +80,9 @@ class SeenIndex(SeenIds):
                 else:
                     known[digest] = seen_at
         self._before.clear()
+
+    def _log(self, queue: int, seen_at: int, digests: bytes) -> None:
+        self._database.run("log_seen", (queue, seen_at, digests))
 
     def of(self, queue: int) -> dict[bytes, int]:
         """Return the ids of one queue. Who changes them notes what they were before."""

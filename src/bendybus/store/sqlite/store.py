@@ -1,5 +1,6 @@
 """A messaging store in one SQLite file."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -32,13 +33,17 @@ class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
         super().__init__(
             Lane(
                 number,
-                partial(open_database, path, pacing, vfs=vfs),
+                self._opener(pacing, vfs),
                 failures,
                 retry_seconds=pacing.retry_seconds,
                 let_go=scanner.let_go,
             ),
             scanner,
         )
+
+    def _opener(self, pacing: Pacing, vfs: str | None) -> Callable[[], SqliteDatabase]:
+        """Return what opens the file."""
+        return partial(open_database, self.path, pacing, vfs=vfs)
 
     def status(self) -> StoreStatus:
         """Say how the store is."""

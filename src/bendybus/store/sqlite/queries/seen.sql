@@ -3,6 +3,12 @@
 -- name: log_seen
 INSERT INTO seen (queue, seen_at, digests) VALUES (?1, ?2, ?3);
 
+-- name: log_seen_as
+INSERT INTO seen (queue, seen_at, digests) VALUES (?1, ?2, ?3) RETURNING id;
+
+-- name: logged_from
+SELECT id, queue, seen_at, digests FROM seen WHERE id >= ?1 ORDER BY id;
+
 -- name: logged_ids
 SELECT queue, seen_at, digests FROM seen ORDER BY id;
 

@@ -1,0 +1,98 @@
+"""A messaging store in one SQLite file that several processes of one machine serve from."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from bendybus.model.errors import ServerBusy, StoreUnavailable
+from bendybus.model.ids import QueueNumber
+from bendybus.store.sharing import Heard
+from bendybus.store.sqlite.database import Pacing, SqliteDatabase
+from bendybus.store.sqlite.hints import Hints
+from bendybus.store.sqlite.shared_database import open_shared
+from bendybus.store.sqlite.store import DEFAULT_PACING, SqliteStore
+from bendybus.store.sqlite.users import FileTurn, side_folder
+
+# How long a change of the catalog waits for another, and how often it looks.
+TURN_SECONDS_MAX: Final = 10.0
+TURN_LOOK_SECONDS: Final = 0.005
+
+_log = logging.getLogger(__name__)
+
+
+class SharedSqliteStore(SqliteStore):
+    """One process's way to the file."""
+
+    def __init__(
+        self, number: int, path: Path, *, vfs: str | None = None, pacing: Pacing = DEFAULT_PACING
+    ) -> None:
+        self._heard: Heard | None = None
+        self._hints: Hints | None = None
+        super().__init__(number, path, vfs=vfs, pacing=pacing)
+
+    def _opener(self, pacing: Pacing, vfs: str | None) -> Callable[[], SqliteDatabase]:
+        return partial(open_shared, self.path, pacing, vfs=vfs)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others serve from it: they may."""
+        return True
+
+    @property
+    def generation(self) -> int:
+        """How often the catalog was changed here, as of the last commit or look."""
+        return self._lane.generation
+
+    @property
+    def is_caretaker(self) -> bool:
+        """Whether this process holds the lock of who looks after the store."""
+        return self._lane.is_caretaker
+
+    async def start(self) -> None:
+        """Open the file, and hear what others tell."""
+        if self._heard is not None:
+            try:
+                self._hints = Hints(side_folder(self.path), self._heard)
+            except OSError as error:
+                _log.warning("store %d hears no hints of others: %s", self._lane.number, error)
+        await super().start()
+
+    async def close(self) -> None:
+        """Finish what waits, and leave the file to others."""
+        if self._hints is not None:
+            self._hints.close()
+            self._hints = None
+        await super().close()
+
+    def listen(self, heard: Heard) -> None:
+        """Have a function called when others tell."""
+        self._heard = heard
+
+    def tell(self, queues: Sequence[QueueNumber]) -> None:
+        """Tell the others that something may have become free."""
+        if self._hints is not None and self.is_online:
+            self._hints.tell(queues)
+
+    @asynccontextmanager
+    async def catalog_turn(self) -> AsyncIterator[None]:
+        """Be the only one who changes the catalog here."""
+        if not self.is_online:
+            raise StoreUnavailable(self._lane.number, self._lane.reason)
+        turn = FileTurn(side_folder(self.path) / "catalog")
+        try:
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + TURN_SECONDS_MAX
+            while not turn.take():
+                if loop.time() >= deadline:
+                    raise ServerBusy(
+                        f"Another process changes the catalog of messaging store"
+                        f" {self._lane.number} and does not get done."
+                    )
+                await asyncio.sleep(TURN_LOOK_SECONDS)
+            yield
+        finally:
+            turn.close()
