@@ -253,6 +253,7 @@ class Lane(Generic[D]):
             database.undo()
         except self._failures.every:
             return False
+        database.traffic.undo_all()
         return True
 
     def _work_alone(self, database: D, job: _Job[D, Any]) -> _Outcome:

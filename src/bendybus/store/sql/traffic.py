@@ -57,6 +57,10 @@ class TrafficNotes:
         """Forget the work of the caller."""
         del self._notes[self._mark :]
 
+    def undo_all(self) -> None:
+        """Forget the work of all callers: none of it is committed."""
+        self._notes.clear()
+
     def count_into(self, counted: dict[Happened, int]) -> None:
         """Count what was noted: it is committed."""
         for key, count in self._notes:

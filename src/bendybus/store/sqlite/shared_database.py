@@ -108,6 +108,11 @@ class SharedSqliteDatabase(SqliteDatabase):
         self._check_users()
         self.generation, self._is_catalog_changed = generation, False
 
+    def undo(self) -> None:
+        """Undo the commit that was begun, unless its turn never came."""
+        if self.connection.in_transaction:
+            super().undo()
+
     def attend(self) -> bool:
         """Follow the others; take the place of who looked after the store if that one is gone."""
         self._check_users()
