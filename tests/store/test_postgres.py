@@ -1,15 +1,17 @@
 """The shipped contract, on a PostgreSQL database."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from bendybus.model.ids import COUNTER_MASK, QueueNumber
 from bendybus.store.identity import StoreIdentity
 from bendybus.store.postgres.store import PostgresStore
 from bendybus.store.sql.database import COUNTER_BITS_HERE
+from bendybus.testing.postgres import PostgresServer
 from bendybus.testing.store_contract import StoreContract, StoreMaker
 
 IDENTITY = StoreIdentity("cluster", 0, 1, ("sbemulatorns",), may_claim=True)
@@ -64,9 +66,9 @@ class PostgresMaker:
         """Return the row of a message's content, which is another than its own once it moved."""
         return int(self._one("SELECT body FROM message WHERE id = %s", _row(queue, sequence)))
 
-    def _one(self, sql: str, *bindings: object) -> Any:
+    def _one(self, statement: str, *bindings: object) -> Any:
         with psycopg.connect(self._url, options="-c search_path=bendybus") as connection:
-            [(value,)] = connection.execute(sql.encode(), bindings).fetchall()
+            [(value,)] = connection.execute(statement.encode(), bindings).fetchall()
         return value
 
 
@@ -74,12 +76,46 @@ def _row(queue: QueueNumber, sequence: int) -> int:
     return queue << COUNTER_BITS_HERE | sequence & COUNTER_MASK
 
 
+class Lent:
+    """A database that keeps its tables from test to test: making them takes longer than a test."""
+
+    def __init__(self, url: str, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+        self.url = url
+        self._connection = connection
+
+    def empty(self) -> None:
+        """Delete every row of the tables, if there are any yet."""
+        found = self._connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'bendybus'"
+        ).fetchall()
+        kept = {"version", "generation", "number_given"}
+        deletions = [
+            sql.SQL("DELETE FROM {}").format(sql.Identifier(table))
+            for (table,) in found
+            if table not in kept
+        ]
+        if deletions:
+            numbers = sql.SQL("UPDATE number_given SET highest = 0")
+            self._connection.execute(sql.SQL("; ").join([*deletions, numbers]))
+
+
+@pytest.fixture(scope="module")
+def lent(shared_postgres: PostgresServer) -> Iterator[Lent]:
+    """One database for all tests here."""
+    with (
+        shared_postgres.lent_database() as url,
+        psycopg.connect(url, autocommit=True, options="-c search_path=bendybus") as connection,
+    ):
+        yield Lent(url, connection)
+
+
 class TestPostgresStore(StoreContract):
     """Every promise of `bendybus.store.port`, kept by PostgresStore."""
 
     @pytest.fixture
-    async def make_store(self, postgres_url: str) -> AsyncIterator[StoreMaker]:
+    async def make_store(self, lent: Lent) -> AsyncIterator[StoreMaker]:
         """A store on an empty database."""
-        maker = PostgresMaker(postgres_url)
+        lent.empty()
+        maker = PostgresMaker(lent.url)
         yield maker
         await maker.close()
