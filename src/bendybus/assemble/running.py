@@ -16,8 +16,9 @@ from starlette.routing import Route
 
 from bendybus.assemble.data_folder import only_broker_on
 from bendybus.assemble.stores import open_stores
+from bendybus.broker.anchored_clock import AnchoredClock, clock_of
 from bendybus.broker.authenticate import Authentication
-from bendybus.broker.clock import Clock, SystemClock
+from bendybus.broker.clock import Clock
 from bendybus.broker.finish_staged import Finisher
 from bendybus.broker.forward import Forwarder
 from bendybus.broker.hosts import Hosts, ServedNamespace
@@ -137,7 +138,6 @@ async def run_broker(
     gc.set_threshold(COLLECT_OBJECTS)
     _allow_many_files()
     _share_heaps()
-    clock = SystemClock()
     doors = chosen_doors(settings, arrivals)
     is_alone = arrivals is None and not settings.places
     with (
@@ -145,6 +145,7 @@ async def run_broker(
         only_broker_on(settings.data) if is_alone else nullcontext(),
     ):
         async with open_stores(settings, is_shared=arrivals is not None) as stores:
+            clock = await clock_of(stores)
             namespaces = await _load(settings, stores, clock, traces)
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
@@ -299,7 +300,7 @@ def _desk(
     authorization = Authorization(authentication)
 
     def now() -> datetime:
-        return datetime.now(UTC)
+        return datetime.fromtimestamp(clock.now() / 1000, UTC)
 
     def is_elsewhere(host: str) -> bool:
         try:
@@ -339,6 +340,10 @@ async def _sweeping(
             tasks.create_task(Finisher(namespaces, clock).run(), name="staged")
             tasks.create_task(Removal(namespaces, clock).run(), name="removal")
             tasks.create_task(namespaces.keep_agreeing(), name="agreement")
+            tasks.create_task(namespaces.hints.run(), name="hints")
+            if isinstance(clock, AnchoredClock):
+                stores = namespaces.holdings.stores
+                tasks.create_task(clock.keep_anchored(stores), name="clock")
             if doors.tls is not None:
                 tasks.create_task(doors.tls.watch(), name="certificate")
 

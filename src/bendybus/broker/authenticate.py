@@ -58,7 +58,7 @@ class Authentication:
         claims = self._remembered(token, entity)
         if claims is None:
             async with self._failed.slowing(address):
-                claims = await self._checked(token, entity)
+                claims = await self._checked_at_last(token, entity)
         claims.check_unexpired(self._moment())
         claims.check_covers(resource)
         return claims
@@ -66,6 +66,7 @@ class Authentication:
     async def log_in(self, name: str, key: str, *, address: str) -> Claims:
         """Check a name and a key themselves; such a client needs no tokens. Raises as `claims`."""
         async with self._failed.slowing(address):
+            await self._catalog.records.following.look()
             return log_in(name, key, self._catalog.access.rules, expires_at=_FOREVER)
 
     def _remembered(self, token: str, entity: str | None) -> Claims | None:
@@ -77,6 +78,17 @@ class Authentication:
             return known.claims
         del self._known[token, entity]
         return None
+
+    async def _checked_at_last(self, token: str, entity: str | None) -> Claims:
+        """Check a token, and again if its key may have been made through another front end."""
+        try:
+            return await self._checked(token, entity)
+        except AuthenticationFailed:
+            standing = self._standing(token, entity)
+            await self._catalog.records.following.look()
+            if all(map(operator.is_, standing, self._standing(token, entity))):
+                raise
+        return await self._checked(token, entity)
 
     async def _checked(self, token: str, entity: str | None) -> Claims:
         # Taken before: keys that change meanwhile make the next one look again.

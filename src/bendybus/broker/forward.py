@@ -91,10 +91,11 @@ class Forwarder:
         return now - since >= SETTLED_SECONDS
 
     async def _look_for_ever(self) -> None:
-        shared = [store for store in self._holdings.stores if store.is_shared]
-        while shared:
+        while True:
             await asyncio.sleep(OUTBOXES_SECONDS)
-            await self._note_outboxes([store for store in shared if store.is_caretaker])
+            await self._note_outboxes(
+                [each for each in self._holdings.stores if each.is_shared and each.is_caretaker]
+            )
 
     async def _note_outboxes(self, stores: Sequence[Store]) -> None:
         """Note the transfer queues in which an earlier run, or another front end, left something.

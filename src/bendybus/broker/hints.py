@@ -41,8 +41,7 @@ class Hints:
         # Of each store: up to which queue they were looked at.
         self._looked_until: dict[int, int] = {}
         for at, store in enumerate(holdings.stores):
-            if store.is_shared:
-                store.listen(partial(self._hear, at))
+            store.listen(partial(self._hear, at))
 
     def _hear(self, at: int, queues: Sequence[QueueNumber]) -> None:
         places = self._holdings.places[at]
@@ -56,11 +55,10 @@ class Hints:
 
     async def run(self) -> None:
         """Look now and then, until cancelled."""
-        if not any(store.is_shared for store in self._holdings.stores):
-            return
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await self.look()
+            if any(store.is_shared for store in self._holdings.stores):
+                await self.look()
 
     async def look(self) -> None:
         """Wake who waits at queues that have something."""

@@ -66,7 +66,6 @@ class Records:
         self._by_number: dict[EntityNumber, EntityRecord] = {}
         # How old each store was when it was last seen to have all records.
         self._agreed = [NEVER] * len(stores)
-        self.is_shared = any(store.is_shared for store in stores)
         self.following = Following(stores)
         self.following.agreeing.append(self.agree)
         # Kept while all stores are there and nobody else gives numbers. Those of a change that
@@ -74,6 +73,11 @@ class Records:
         self._numbering: Numbering | None = None
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[object]] = set()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other front ends may change something."""
+        return any(store.is_shared for store in self.stores)
 
     @property
     def by_number(self) -> Mapping[EntityNumber, EntityRecord]:

@@ -82,7 +82,6 @@ class Source:
         "empty_at",
         "fragment",
         "heard_at",
-        "is_shared",
         "number",
         "store",
         "timetable",
@@ -97,13 +96,12 @@ class Source:
         self.fragment = fragment
         self.additions = 0
         self.empty_at = -1
-        self.is_shared = store.is_shared
         # What `additions` was when another front end last said so: of how many, nobody said.
         self.heard_at = -1
 
     def tell(self) -> None:
         """Tell other front ends, if there may be any, that something may have become free."""
-        if self.is_shared:
+        if self.store.is_shared:
             self.store.tell((self.number,))
 
     @property

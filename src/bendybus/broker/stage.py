@@ -208,7 +208,7 @@ class StageUnderWay:
         """Drop what was kept, if others may have dropped the stage before all of it was there."""
         for fragment in self._fragments:
             source = self._queue.main.sources[FragmentIndex(fragment)]
-            if source.is_shared:
+            if source.store.is_shared:
                 drop = DropStage(source.number, self._number, DROPPED_TOGETHER)
                 count = DROPPED_TOGETHER
                 # What stays goes with its entity.

@@ -5,6 +5,7 @@ from typing import Any
 
 from bendybus.broker.authorize import Authorization
 from bendybus.broker.catalog import Catalog
+from bendybus.broker.following import found
 from bendybus.broker.hosts import Hosts
 from bendybus.broker.receive import check_has_messages, check_status_for_receive
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
@@ -42,9 +43,15 @@ class Desk:
                 claims = await self._claims(authorization, call, address, action)
             except Unauthorized:
                 continue
-            return found_for(claims, catalog, address, action)
+            return await self._found(claims, catalog, address, action)
         claims = await self._claims(authorization, call, address, last)
-        return found_for(claims, catalog, address, last)
+        return await self._found(claims, catalog, address, last)
+
+    async def _found(
+        self, claims: Claims, catalog: Catalog, address: Address, action: Action
+    ) -> ServedQueue:
+        following = catalog.records.following
+        return await found(following, lambda: found_for(claims, catalog, address, action))
 
     async def readable(self, call: Call, address: Address, action: Action) -> ServedSubQueue:
         """Return what messages can be read from. Raises as above, and `InvalidOperation`."""

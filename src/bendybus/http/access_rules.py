@@ -48,6 +48,7 @@ def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Cl
     async def entity_of(request: Request) -> str | None:
         entity: str | None = request.path_params.get("entity")
         await authorization.require(request, Action.MANAGE_ACCESS, entity=entity)
+        await catalog.records.following.look()
         return entity
 
     async def list_rules(request: Request) -> Response:

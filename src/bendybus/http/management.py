@@ -93,6 +93,8 @@ class Management:
         claims = await self._authorization.require(
             request, Action.MANAGE_ENTITY, entity=path.entity
         )
+        # Whoever manages sees what was changed through another front end until now.
+        await self._catalog.records.following.look()
         version = version_of(request)
         answers = Answers(request, path, version, self._catalog)
         match request.method:

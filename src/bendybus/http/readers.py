@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.following import found
 from bendybus.broker.give_back import give_back
 from bendybus.broker.readers import Reader, readers_of_namespace
 from bendybus.broker.served_queue import ServedSubQueue
@@ -37,7 +38,7 @@ def reader_routes(catalog: Catalog, authorization: Authorization, clock: Clock) 
     async def release(request: Request) -> Response:
         address, name, skips_offline = await _read_release(request)
         await authorization.require(request, Action.MANAGE_ENTITY, entity=address.path)
-        sub_queue = _sub_queue(catalog, address)
+        sub_queue = await found(catalog.records.following, lambda: _sub_queue(catalog, address))
         freed = await give_back(sub_queue, name, None, clock, skips_offline=skips_offline)
         return JSONResponse({"messages": freed.messages, "skipped": freed.skipped})
 

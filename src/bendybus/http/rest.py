@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.following import found
 from bendybus.broker.receive import ReceiveMode, check_has_messages
 from bendybus.broker.send import check_takes_messages
 from bendybus.broker.served_queue import ServedQueue
@@ -64,7 +65,7 @@ class Rest:
 
     async def _answer(self, path: RestPath, request: Request) -> Answer:
         await self._authorize(path, request)
-        queue = self._queue(path)
+        queue = await found(self._catalog.records.following, lambda: self._queue(path))
         if request.head.query:
             _check_version(queue, request.head.query)
         method = request.head.method

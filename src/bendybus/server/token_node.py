@@ -10,6 +10,7 @@ from bendybus.amqp.values import Int
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
+from bendybus.broker.following import found
 from bendybus.model.access import Claims, Right, normalise_audience
 from bendybus.model.addresses import Address, parse_address
 from bendybus.model.errors import (
@@ -125,5 +126,6 @@ class TokenNode:
             request.body, resource=path, entity=entity, address=self.client_address
         )
         if entity is not None:
-            self._catalog.queue(entity)
+            catalog = self._catalog
+            await found(catalog.records.following, lambda: catalog.queue(entity))
         grants.add(path, claims)
