@@ -9,7 +9,6 @@ from typing import Any, Final
 import psycopg
 
 from bendybus.model.ids import Instant, QueueNumber
-from bendybus.model.scanned import Scanned
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.identity import StoreIdentity
 from bendybus.store.postgres.attendant import Attendant
@@ -21,10 +20,9 @@ from bendybus.store.postgres.locks import TAKE_TURN
 from bendybus.store.postgres.migrating import make_tables
 from bendybus.store.postgres.vacuuming import Vacuum
 from bendybus.store.postgres.wire import Wire
-from bendybus.store.scan import Scan
 from bendybus.store.sharing import Heard
-from bendybus.store.sql.careful_scan import scan_carefully
 from bendybus.store.sql.lane import Lane
+from bendybus.store.sql.scanner import OpenScans, Scanner
 from bendybus.store.sql.store import SqlStore
 
 # How long a store that failed waits before it tries to connect again.
@@ -55,14 +53,22 @@ class PostgresStore(SqlStore[PostgresDatabase]):
             lambda: connect(self._url, purpose=f"store {number} vacuum"),
             lambda: self._attendant.is_caretaker,
         )
+        failures = PostgresFailures()
+        scanner = Scanner(
+            self._open_scans,
+            failures=failures.every,
+            is_online=lambda: self.is_online,
+            name=f"scan-{number}",
+        )
         super().__init__(
             Lane(
                 number,
                 self._open,
-                PostgresFailures(),
+                failures,
                 retry_seconds=retry_seconds,
-                let_go=_nobody_else,
-            )
+                let_go=scanner.let_go,
+            ),
+            scanner,
         )
 
     @property
@@ -81,10 +87,6 @@ class PostgresStore(SqlStore[PostgresDatabase]):
         await super().close()
         await asyncio.get_running_loop().run_in_executor(None, self._vacuum.close)
         await self._attendant.close()
-
-    def scan(self, request: Scan) -> "asyncio.Future[Scanned]":
-        """Read many messages as columns."""
-        return self._lane.submit(lambda db: scan_carefully(db, request), is_synced=False)
 
     def status(self) -> StoreStatus:
         """Say how the store is."""
@@ -136,6 +138,12 @@ class PostgresStore(SqlStore[PostgresDatabase]):
         """Return the server's time."""
         return await self._attendant.server_time()
 
+    def _open_scans(self) -> OpenScans:
+        # numpy comes with it, which only those need who scan.
+        from bendybus.store.postgres.scan_connection import open_scan_connection
+
+        return open_scan_connection(self._number, self._url)
+
     def _open(self) -> PostgresDatabase:
         """Connect, and make the tables if they are not there. Runs in the lane's thread."""
         while True:
@@ -181,10 +189,6 @@ class PostgresStore(SqlStore[PostgresDatabase]):
 
         # If the store is not online, its next opening does it.
         self._lane.submit(work, is_synced=False).add_done_callback(_seen)
-
-
-def _nobody_else() -> None:
-    """Let nobody go: other sessions harm nothing."""
 
 
 def _seen(done: "asyncio.Future[None]") -> None:
