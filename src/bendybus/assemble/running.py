@@ -144,7 +144,7 @@ async def run_broker(
         tracing(os.environ) as traces,
         only_broker_on(settings.data) if is_alone else nullcontext(),
     ):
-        async with open_stores(settings, is_shared=arrivals is not None) as stores:
+        async with open_stores(settings, arrivals) as stores:
             clock = await clock_of(stores)
             namespaces = await _load(settings, stores, clock, traces)
             async with (

@@ -12,7 +12,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from bendybus.model.errors import StartRefused
+from bendybus.model.errors import StoreRefused
 from bendybus.store.postgres.planning import SESSION_SETTINGS
 
 SCHEMA: Final = "bendybus"
@@ -65,12 +65,6 @@ _MISTAKES: Final = (
     (r"could not translate host name", "check the name of the host in the URL"),
     (r"server does not support SSL|certificate verify failed", "check sslmode in the URL"),
 )
-
-
-class StoreRefused(StartRefused):
-    """A database cannot be a store as it is; the text says what to do."""
-
-    code = "store-refused"
 
 
 class StoreUnreachable(Exception):

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import psycopg
 
-from bendybus.store.postgres.connecting import SCHEMA, StoreRefused
+from bendybus.model.errors import StoreRefused
+from bendybus.store.postgres.connecting import SCHEMA
 from bendybus.store.postgres.locks import TAKE_TURN
 
 SCHEMA_SQL: Final = files("bendybus.store.postgres").joinpath("schema.sql").read_text("utf-8")

@@ -4,6 +4,7 @@
 - `store-NN.db`: a store, with -wal and -shm beside it
 - `store-NN.url`: where the store was moved to; it counts, whatever else is there
 - `store-NN.db.moved`: what it was before that
+- `cluster`: what all stores that were moved out of the folder say they belong to
 - `restoring/`: stores of a backup that are being restored, see `restoring.py`
 - `before-restore-…/`: what a restore replaced
 """
@@ -12,14 +13,16 @@ import fcntl
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from bendybus.model.errors import DataFolderInUse
 
 LOCK_FILE: Final = "broker.lock"
+CLUSTER_FILE: Final = "cluster"
 MOVED: Final = ".moved"
 # A file of SQLite, and what it may have beside it: where one goes, the others go first.
 COMPANIONS: Final = ("-wal", "-shm", "")
@@ -49,6 +52,22 @@ def moved_stores(folder: Path) -> dict[int, Path]:
 def _numbered(folder: Path, suffix: str) -> dict[int, Path]:
     matches = ((path, _STORE_FILE.fullmatch(path.name)) for path in folder.iterdir())
     return {int(match[1]): path for path, match in matches if match and match[2] == suffix}
+
+
+def cluster_of(folder: Path) -> str:
+    """Return what stores of the folder say they belong to, wherever they are moved; made once."""
+    file = folder / CLUSTER_FILE
+    while True:
+        try:
+            return file.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            unfinished = folder / f".{CLUSTER_FILE}.{os.getpid()}"
+            unfinished.write_text(f"{uuid.uuid4().hex}\n", encoding="ascii")
+            # The first one's stays: a link fails where one is, a rename would replace it.
+            with suppress(FileExistsError):
+                os.link(unfinished, file)
+            unfinished.unlink()
+            sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
