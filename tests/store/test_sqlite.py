@@ -21,13 +21,14 @@ from bendybus.testing.store_contract.subject import DEAD, MAIN, NOON, lock, send
 class SqliteMaker:
     """Opens one file again and again, and spoils it through a connection of its own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: type[SqliteStore] = SqliteStore) -> None:
         self._path = path
+        self._kind = kind
         self._store: SqliteStore | None = None
 
     async def __call__(self) -> SqliteStore:
         await self.close()
-        self._store = SqliteStore(0, self._path)
+        self._store = self._kind(0, self._path)
         await self._store.start()
         return self._store
 

@@ -251,6 +251,8 @@ class MessageStore(Protocol):
     14. What a reader has reserved nobody else receives, changes or deletes, and it does not expire,
         until the reader commits it or gives it back, or the queue is deleted. It reads back the
         same any number of times, over restarts.
+    15. Where several front ends share a store, all this holds of what they do together: whatever
+        one has committed, the others act upon from their next commit on.
 
     A call is under way when it returns its awaitable, not only when that is awaited. Cancelling
     it leaves it done or not done, never half: so a cancelled `acquire` may leave locks behind that
