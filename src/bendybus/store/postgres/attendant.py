@@ -164,6 +164,10 @@ class Attendant:
     def _away(self) -> StoreUnavailable:
         return StoreUnavailable(self._number, "its server is away")
 
+    def hurry(self) -> None:
+        """Try at once to connect, if not connected: the store is there. From any thread."""
+        self._wake()
+
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.write(self._wake_in, b"!")
@@ -172,30 +176,28 @@ class Attendant:
 
     def _run(self, tried: "asyncio.Future[None]") -> None:
         while not self._is_ending:
-            url = self._find_url()
             try:
-                wire = self._connect(url)
+                self._be_connected(self._find_url(), tried)
             except (psycopg.Error, StoreUnreachable, StartRefused) as error:
                 # The lane says so, too; it is the one that matters.
                 _log.debug("the attendant of store %d: %s", self._number, error)
                 self._in_loop(_settle, tried)
                 self._rest()
-                continue
-            try:
-                self._beat(wire)
-                self._is_connected = True
-                self._in_loop(_settle, tried)
-                # What was told while nobody listened is lost.
-                self._in_loop(self._heard, ())
-                self._attend(wire, url)
-            except psycopg.Error as error:
-                if not self._is_ending:
-                    _log.debug("the attendant of store %d: %s", self._number, error)
-            finally:
-                self._is_connected = self.holds_place = self.has_taken_over = False
-                wire.close()
-                self._refuse_asked()
-                self._in_loop(_settle, tried)
+
+    def _be_connected(self, url: str, tried: "asyncio.Future[None]") -> None:
+        """Attend to the store as long as the session lives and the store is there."""
+        wire = self._connect(url)
+        try:
+            self._beat(wire)
+            self._is_connected = True
+            self._in_loop(_settle, tried)
+            # What was told while nobody listened is lost.
+            self._in_loop(self._heard, ())
+            self._attend(wire, url)
+        finally:
+            self._is_connected = self.holds_place = self.has_taken_over = False
+            wire.close()
+            self._refuse_asked()
 
     def _connect(self, url: str) -> Wire:
         settings = {

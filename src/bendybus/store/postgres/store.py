@@ -169,6 +169,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
                 connection.close()
                 raise
             else:
+                self._attendant.hurry()
                 return database
 
     def _make_sure(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
