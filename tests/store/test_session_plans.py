@@ -1,8 +1,6 @@
 """No call about sessions gets slower with the number of sessions or of messages in one."""
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,35 +19,38 @@ from bendybus.model.operations import (
 )
 from bendybus.store.port import AcceptSession, Acquire, SessionCursor
 from bendybus.store.sql import applying, catalog, reading, sessions
-from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
+from bendybus.store.sql.database import SqlDatabase
 from bendybus.testing.store_contract.sessions import LEDGERS, SESSIONS
 from bendybus.testing.store_contract.subject import LOCK_MS, NOON, ROOMY, after
-from tests.store.test_query_plans import counted_steps
+from tests.store.steps import Measured
 
 FEW = 100
 UNTIL = Instant(NOON + LOCK_MS)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
-    database = open_database(tmp_path / "store.db", Pacing())
+def database(measured: Measured) -> SqlDatabase:
+    """The database whose steps are counted, with a queue of sessions."""
+    database = measured.database
+    database.begin(is_synced=False)
     catalog.put_entities(database, 0, [LEDGERS])
-    yield database
-    database.close()
+    database.commit()
+    return database
 
 
-def fill(database: SqliteDatabase, numbers: range, session_id: str = "s{:06}") -> None:
+def fill(database: SqlDatabase, numbers: range, session_id: str = "s{:06}") -> None:
     """Send a message for each number, to the session that the number makes."""
     messages = [Message(b"x" * 50, session_id=session_id.format(number)) for number in numbers]
     database.begin(is_synced=False)
     applying.make(database, Append(SESSIONS, messages, ROOMY), NOON)
-    database.execute("COMMIT")
+    database.commit()
 
 
-def steps_of_all_calls(database: SqliteDatabase) -> Counter[str]:
+def steps_of_all_calls(measured: Measured) -> Counter[str]:
     """Make every call about sessions once, and undo it; return the steps it took."""
+    database = measured.database
     database.begin(is_synced=False)
-    with counted_steps(database) as steps:
+    with measured.counted() as steps:
         held = sessions.accept(database, AcceptSession(SESSIONS, None, UNTIL, 1), after(1))
         assert held == "s000000"
         assert sessions.accept(database, AcceptSession(SESSIONS, "new", UNTIL, 2), NOON) == "new"
@@ -78,7 +79,7 @@ def steps_of_all_calls(database: SqliteDatabase) -> Counter[str]:
         # A message with more than a session takes the careful way.
         assert sessions.accept(database, AcceptSession(SESSIONS, "new", UNTIL, 3), NOON) == "new"
         assert reading.acquire(database, Acquire(SESSIONS, 1, ROOMY, UNTIL, 3, "new"), NOON)
-    database.execute("ROLLBACK")
+    database.undo()
     return steps
 
 
@@ -98,33 +99,37 @@ def check_same(few: Counter[str], many: Counter[str]) -> None:
     "many",
     [20 * FEW, pytest.param(1000 * FEW, marks=[pytest.mark.prove, pytest.mark.timeout(300)])],
 )
-def test_calls_take_the_same_steps_among_many_sessions(database: SqliteDatabase, many: int) -> None:
+def test_calls_take_the_same_steps_among_many_sessions(
+    database: SqlDatabase, measured: Measured, many: int
+) -> None:
     fill(database, range(FEW))
     # The first time, nothing has ever been thrown away.
-    steps_of_all_calls(database)
-    few_steps = steps_of_all_calls(database)
+    steps_of_all_calls(measured)
+    few_steps = steps_of_all_calls(measured)
     fill(database, range(FEW, many))
-    check_same(few_steps, steps_of_all_calls(database))
+    check_same(few_steps, steps_of_all_calls(measured))
 
 
-def test_calls_take_the_same_steps_in_a_session_of_many_messages(database: SqliteDatabase) -> None:
+def test_calls_take_the_same_steps_in_a_session_of_many_messages(
+    database: SqlDatabase, measured: Measured
+) -> None:
     fill(database, range(FEW))
     fill(database, range(FEW), "s000000")
-    steps_of_all_calls(database)
-    few_steps = steps_of_all_calls(database)
+    steps_of_all_calls(measured)
+    few_steps = steps_of_all_calls(measured)
     fill(database, range(20 * FEW), "s000000")
-    check_same(few_steps, steps_of_all_calls(database))
+    check_same(few_steps, steps_of_all_calls(measured))
 
 
 def test_a_session_that_holds_much_is_asked_for_more_in_the_same_steps(
-    database: SqliteDatabase,
+    database: SqlDatabase, measured: Measured
 ) -> None:
     """What is held or deferred stands before what is free; nothing may walk over it."""
     fill(database, range(40 * FEW), "s000000")
     sessions.accept(database, AcceptSession(SESSIONS, "s000000", UNTIL, 1), NOON)
 
     def steps() -> Counter[str]:
-        with counted_steps(database) as counted:
+        with measured.counted() as counted:
             wish = Acquire(SESSIONS, 10, ROOMY, UNTIL, 1, "s000000")
             assert len(reading.acquire(database, wish, NOON)) == 10
         return counted
@@ -137,7 +142,7 @@ def test_a_session_that_holds_much_is_asked_for_more_in_the_same_steps(
 
 
 def test_what_a_lapsed_session_held_is_freed_in_the_same_steps_turn_by_turn(
-    database: SqliteDatabase,
+    database: SqlDatabase, measured: Measured
 ) -> None:
     fill(database, range(20 * FEW), "s000000")
     sessions.accept(database, AcceptSession(SESSIONS, "s000000", UNTIL, 1), NOON)
@@ -145,7 +150,7 @@ def test_what_a_lapsed_session_held_is_freed_in_the_same_steps_turn_by_turn(
     assert len(reading.acquire(database, wish, NOON)) == 20 * FEW
 
     def turn() -> Counter[str]:
-        with counted_steps(database) as counted:
+        with measured.counted() as counted:
             locks = [due.lock for due in reading.due(database, UNTIL, FEW)]
             assert len(locks) == FEW
             unlock = Unlock(SESSIONS, locks, is_counted=True, guard=Guard.LAPSED)
@@ -158,7 +163,7 @@ def test_what_a_lapsed_session_held_is_freed_in_the_same_steps_turn_by_turn(
     check_no_slower(first, last)
 
 
-def test_nothing_is_left_of_locks_that_ended(database: SqliteDatabase) -> None:
+def test_nothing_is_left_of_locks_that_ended(database: SqlDatabase, measured: Measured) -> None:
     fill(database, range(4), "s000000")
     for nonce, session_id in enumerate(("s000000", "new", "s000000"), 1):
         sessions.accept(database, AcceptSession(SESSIONS, session_id, UNTIL, nonce), NOON)
@@ -166,5 +171,5 @@ def test_nothing_is_left_of_locks_that_ended(database: SqliteDatabase) -> None:
         reading.acquire(database, wish, NOON)
         release = ReleaseSession(SESSIONS, session_id, nonce)
         assert applying.make(database, release, NOON) == (1 if session_id == "new" else 1 + nonce)
-    assert database.execute("SELECT * FROM delivered").fetchall() == []
-    assert database.execute("SELECT * FROM session WHERE nonce IS NOT NULL").fetchall() == []
+    assert measured.asked("SELECT * FROM delivered") == []
+    assert measured.asked("SELECT * FROM session WHERE nonce IS NOT NULL") == []
