@@ -25,8 +25,8 @@ from bendybus.store.checksums import are_intact
 from bendybus.store.port import EntityRecord, FragmentPlace
 from bendybus.store.scan import Scan
 from bendybus.store.sql import applying, catalog
-from bendybus.store.sqlite import scanning
 from bendybus.store.sqlite.database import Pacing, open_database
+from bendybus.store.sqlite.scan_connection import SqliteScanConnection
 
 MESSAGES: Final = 16_000
 _TOGETHER: Final = 1_000
@@ -47,9 +47,8 @@ def as_tuples() -> float:
 
 def as_columns() -> float:
     """A buffer per column, all contents read side by side."""
-    return _timed(
-        lambda: record_batch(scanning.scan(_connection(), _EVERYTHING), is_partitioned=False)
-    )
+    scans = SqliteScanConnection(_connection())
+    return _timed(lambda: record_batch(scans.scan(_EVERYTHING), is_partitioned=False))
 
 
 def checked_one_by_one() -> float:
@@ -74,7 +73,7 @@ def read_one_by_one() -> float:
 
 def read_side_by_side() -> float:
     """All contents together, up to the record batch."""
-    scanned = scanning.scan(_connection(), _EVERYTHING)
+    scanned = SqliteScanConnection(_connection()).scan(_EVERYTHING)
     return _timed(lambda: record_batch(scanned, is_partitioned=False))
 
 
