@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from bendybus.store.sqlite.store import SqliteStore
+from bendybus.testing.local_broker import StartedStore
 
 # What whoever takes messages elsewhere calls; looking on is still possible.
 CALLS: Final = ("acquire", "apply", "find_locked")
@@ -13,7 +13,7 @@ CALLS: Final = ("acquire", "apply", "find_locked")
 class DyingStores:
     """Lets so many calls through. The last of them is made, and its answer never comes."""
 
-    def __init__(self, stores: Sequence[SqliteStore]) -> None:
+    def __init__(self, stores: Sequence[StartedStore]) -> None:
         self._calls_left: int | None = None
         self._death = asyncio.Event()
         for store in stores:

@@ -21,7 +21,7 @@ from bendybus.model.operations import Answer, Append, Operation, Transfer
 from bendybus.store.port import Acquire
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import ManualClock
-from bendybus.testing.local_broker import LocalBroker, forwarding, local_broker
+from bendybus.testing.local_broker import LocalBroker, StartedStore, forwarding, local_broker
 from tests.unit.broker.forwarding_queues import (
     DEADLINE_SECONDS,
     POLL_SECONDS,
@@ -200,7 +200,7 @@ async def test_an_end_at_any_call_loses_and_doubles_nothing(
 class SlowStore(SqliteStore):
     """A real store that lets another be away and back before it answers its first arrivals."""
 
-    other: SqliteStore | None = None
+    other: StartedStore | None = None
 
     def apply(
         self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False

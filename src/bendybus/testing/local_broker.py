@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 from bendybus.assemble import StoreDrills
 from bendybus.broker.authenticate import Authentication
@@ -34,6 +34,8 @@ from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
 from bendybus.model.tier import Tier
 from bendybus.server.listener import AmqpListener, listen
+from bendybus.store.port import Store
+from bendybus.store.sql.lane import Lane
 from bendybus.store.sqlite.store import SqliteStore
 
 ROOT_RULE: Final = AccessRule(
@@ -41,11 +43,25 @@ ROOT_RULE: Final = AccessRule(
 )
 
 
+class StartedStore(Store, Protocol):
+    """A store of any kind, with what starts and ends it, and the lane that does its work."""
+
+    _lane: Lane[Any]
+
+    async def start(self) -> None:
+        """Open what it lies in."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what waits, and let go of it."""
+        ...
+
+
 @dataclass(slots=True)
 class LocalBroker:
     """The parts of a running broker. Nothing is swept or forwarded unless the test says so."""
 
-    stores: list[SqliteStore]
+    stores: Sequence[StartedStore]
     namespaces: Namespaces
     sweep: Sweep
     forwarder: Forwarder
@@ -70,7 +86,7 @@ async def local_broker(
     stores: int = 16,
     names: Sequence[str] = ("sbemulatorns",),
     tier: Tier = Tier(),  # noqa: B008 - it is frozen
-    make_store: Callable[[int, Path], SqliteStore] = SqliteStore,
+    make_store: Callable[[int, Path], StartedStore] = SqliteStore,
 ) -> AsyncIterator[LocalBroker]:
     """Open the stores in the folder and serve the entities; closing leaves the files.
 

@@ -29,9 +29,14 @@ from bendybus.model.entity import (
 )
 from bendybus.model.ids import SubQueue
 from bendybus.server.listener import AmqpListener
-from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import ManualClock
-from bendybus.testing.local_broker import ROOT_RULE, LocalBroker, listening, local_broker
+from bendybus.testing.local_broker import (
+    ROOT_RULE,
+    LocalBroker,
+    StartedStore,
+    listening,
+    local_broker,
+)
 from bendybus.testing.wire_client import WAIT_SECONDS, WireClient, connected
 
 LOCK_SECONDS = 30
@@ -151,7 +156,7 @@ async def serving(
 
 
 @asynccontextmanager
-async def stalled(*stores: SqliteStore) -> AsyncIterator[None]:
+async def stalled(*stores: StartedStore) -> AsyncIterator[None]:
     """Keep stores busy, as a slow disk would: what they are told meanwhile waits."""
     gate = threading.Event()
     begun = [threading.Event() for _ in stores]
