@@ -9,11 +9,15 @@ from psycopg import sql
 
 from bendybus.model.ids import COUNTER_MASK, QueueNumber
 from bendybus.store.identity import StoreIdentity
-from bendybus.store.postgres.store import PostgresStore
+from bendybus.store.port import Store
+from bendybus.store.postgres.store import Pacing, PostgresStore
+from bendybus.store.sharing import Heard
 from bendybus.store.sql.database import COUNTER_BITS_HERE
 from bendybus.testing.postgres import PostgresServer
 from bendybus.testing.store_contract import StoreContract, StoreMaker
+from bendybus.testing.store_contract.sharing import Joiner, SharingContract
 
+HASTY = Pacing(retry_seconds=0.01, beat_seconds=0.02)
 IDENTITY = StoreIdentity("cluster", 0, 1, ("sbemulatorns",), may_claim=True)
 
 
@@ -119,3 +123,39 @@ class TestPostgresStore(StoreContract):
         maker = PostgresMaker(lent.url)
         yield maker
         await maker.close()
+
+
+class FrontEnds:
+    """Opens one database any number of times."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stores: list[PostgresStore] = []
+
+    async def __call__(self, heard: Heard | None = None) -> Store:
+        store = PostgresStore(0, self._url, identity=IDENTITY, pacing=HASTY)
+        if heard is not None:
+            store.listen(heard)
+        await store.start()
+        self._stores.append(store)
+        return store
+
+    async def leave(self, store: Store) -> None:
+        [leaving] = [each for each in self._stores if each is store]
+        await leaving.close()
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+
+
+class TestSharedPostgresStore(SharingContract):
+    """What a store is to several front ends."""
+
+    @pytest.fixture
+    async def join(self, lent: Lent) -> AsyncIterator[Joiner]:
+        """Front ends on an empty database."""
+        lent.empty()
+        front_ends = FrontEnds(lent.url)
+        yield front_ends
+        await front_ends.close()

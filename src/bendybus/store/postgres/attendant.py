@@ -28,7 +28,6 @@ from bendybus.store.postgres.connecting import ANSWER_SECONDS, StoreUnreachable,
 from bendybus.store.postgres.wire import Wire
 from bendybus.store.sharing import Heard
 
-BEAT_SECONDS: Final = 1.0
 # How often the size of the database is asked for, which takes a look at every file of it.
 SIZED_BEATS: Final = 30
 # A session that says nothing for so long is ended by the server.
@@ -57,9 +56,18 @@ class Attendant:
     """Sits beside a lane. Its methods are called in the loop."""
 
     def __init__(
-        self, number: int, find_url: Callable[[], str], take_over: Callable[[], None]
+        self,
+        number: int,
+        find_url: Callable[[], str],
+        take_over: Callable[[], None],
+        is_online: Callable[[], bool],
+        *,
+        beat_seconds: float,
     ) -> None:
         self._number = number
+        # Whether the lane serves. If not, another front end had better look after the store.
+        self._is_online = is_online
+        self._beat_seconds = beat_seconds
         # Says where the store is now; it may be moved.
         self._find_url = find_url
         # Ends what the caretaker before us held, and says so by `has_taken_over`.
@@ -83,7 +91,7 @@ class Attendant:
         self._confirmed_at = 0.0
         # Whether what the caretaker before us held was ended.
         self.has_taken_over = False
-        # The catalog's, as of the last beat.
+        # The catalog's, as of the last beat or commit.
         self.generation = 0
         # Of the whole database, as of a while ago.
         self.size_bytes = 0
@@ -92,7 +100,7 @@ class Attendant:
     @property
     def is_caretaker(self) -> bool:
         """Whether the store is in this front end's care, and was so a moment ago."""
-        is_ours = self.holds_place and self.has_taken_over
+        is_ours = self.holds_place and self.has_taken_over and self._is_online()
         return is_ours and monotonic() - self._confirmed_at < CONFIRMED_SECONDS
 
     def listen(self, heard: Heard) -> None:
@@ -132,6 +140,8 @@ class Attendant:
     @contextlib.asynccontextmanager
     async def catalog_turn(self) -> AsyncIterator[None]:
         """Hold the turn to change the catalog. It is lost with the session."""
+        if not self._is_online():
+            raise self._away()
         # The session may have the same lock many times: among ourselves we take turns here.
         async with self._turn:
             deadline = monotonic() + TURN_SECONDS
@@ -162,15 +172,20 @@ class Attendant:
         return future
 
     def _away(self) -> StoreUnavailable:
-        return StoreUnavailable(self._number, "its server is away")
+        return StoreUnavailable(self._number, "it is not online")
+
+    def note_generation(self, generation: int) -> None:
+        """Note what somebody read. From any thread: if two do at once, the next beat is right."""
+        self.generation = max(self.generation, generation)
 
     def hurry(self) -> None:
         """Try at once to connect, if not connected: the store is there. From any thread."""
         self._wake()
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake_in, b"!")
+        if self._thread is not None:
+            with contextlib.suppress(BlockingIOError):
+                os.write(self._wake_in, b"!")
 
     # What follows runs in the attendant's own thread.
 
@@ -212,7 +227,7 @@ class Attendant:
         return wire
 
     def _attend(self, wire: Wire, url: str) -> None:
-        next_beat = monotonic() + BEAT_SECONDS
+        next_beat = monotonic() + self._beat_seconds
         poll = select.poll()
         poll.register(wire.socket, select.POLLIN)
         poll.register(self._wake_out, select.POLLIN)
@@ -231,19 +246,22 @@ class Attendant:
                 self._told_at = now
             if now >= next_beat:
                 self._beat(wire)
-                next_beat = now + BEAT_SECONDS
+                next_beat = now + self._beat_seconds
             self._hear(wire)
         self._leave(wire)
 
     def _beat(self, wire: Wire) -> None:
         """Make sure of being heard, and look at what others may have done."""
         asked_at = monotonic()
-        self.generation = _number(wire, _GENERATION)
-        if not self.holds_place:
+        self.note_generation(_number(wire, _GENERATION))
+        if not self._is_online():
+            self._leave(wire)
+        elif not self.holds_place:
+            self.has_taken_over = False
             self.holds_place = bool(_number(wire, locks.TRY_CARETAKER))
         # While the session lives it has what it had.
         self._confirmed_at = asked_at
-        if self.holds_place and not self.has_taken_over and self._is_connected:
+        if self.holds_place and not self.has_taken_over:
             self._in_loop(self._take_over)
         if self._beats % SIZED_BEATS == 0:
             self.size_bytes = _number(wire, _SIZE)
@@ -293,7 +311,7 @@ class Attendant:
             _number(wire, locks.LEAVE_CARETAKER)
 
     def _rest(self) -> None:
-        select.select([self._wake_out], [], [], BEAT_SECONDS)
+        select.select([self._wake_out], [], [], self._beat_seconds)
         self._forget_wakes()
 
     def _forget_wakes(self) -> None:

@@ -12,7 +12,7 @@ Rules:
    return something, or at the end of the caller's work at the latest.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from itertools import count
 from typing import Any, Final
@@ -28,8 +28,10 @@ from bendybus.store.sql.database import SqlDatabase
 from bendybus.store.sql.statements import read_statements
 
 STATEMENTS: Final = read_statements(files("bendybus.store.postgres"))
-# Whoever runs these looks at what they refuse.
-_WAITED_FOR: Final = frozenset({"put_entity", "put_queue"})
+# They raise the generation, and who runs them may look at what they refuse.
+_OF_CATALOG: Final = frozenset(
+    {"put_entity", "put_queue", "prepare", "forget_prepared", "put_access", "remove_entity"}
+)
 _GENERATION: Final = "SELECT number FROM generation"
 _IS_MOVED: Final = "SELECT count(*) FROM identity WHERE moved_to IS NOT NULL"
 _UNSYNCED: Final = "SET LOCAL synchronous_commit = off"
@@ -48,19 +50,21 @@ class PostgresDatabase(SqlDatabase):
 
     conflict = (psycopg.IntegrityError,)
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, note_generation: Callable[[int], None]) -> None:
         super().__init__(is_shared=True)
         self.statements = STATEMENTS
         self.seen = StoredSeenIds(self)
-        # The catalog's, as of the last transaction.
-        self.generation = 0
+        # The catalog's, as of the last transaction, and who else wants to know.
+        self._generation = 0
+        self._note_generation = note_generation
+        self._has_changed_catalog = False
         self._wire = wire
         self._is_in_transaction = False
         # The last statement that was sent and whose answer nobody has asked for.
         self._last: Answer | None = None
         self._changes = count()
-        # As they are at this moment: what is changed meanwhile makes the first commit read it anew.
-        [(self.generation,)] = self._asked("generation", _GENERATION).rows()
+        # As it is before: what is changed meanwhile makes the first commit read it anew.
+        self._generation = self._read_generation()
         self.load()
 
     def execute(self, text: str) -> None:
@@ -70,7 +74,8 @@ class PostgresDatabase(SqlDatabase):
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing; mostly, send it."""
         self._wire.send(name, STATEMENTS[name], bindings)
-        if name in _WAITED_FOR:
+        if name in _OF_CATALOG:
+            self._has_changed_catalog = True
             self._wait()
 
     def row(self, name: str, bindings: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
@@ -113,8 +118,9 @@ class PostgresDatabase(SqlDatabase):
             wire.send(_UNSYNCED, _UNSYNCED)
         wire.send("turn", TAKE_TURN)
         self._is_in_transaction = True
-        [(generation,)] = self._asked("generation", _GENERATION).rows()
-        if generation != self.generation:
+        self._has_changed_catalog = False
+        generation = self._read_generation()
+        if generation != self._generation:
             self._read_catalog(generation)
         self.begin_work()
 
@@ -123,6 +129,7 @@ class PostgresDatabase(SqlDatabase):
         if not self._is_in_transaction:
             return
         self._is_in_transaction = False
+        generation = self._read_generation() if self._has_changed_catalog else self._generation
         self._wire.warnings.clear()
         answer = self._asked("COMMIT", "COMMIT")
         if answer.status != b"COMMIT":
@@ -130,6 +137,9 @@ class PostgresDatabase(SqlDatabase):
         if self._wire.warnings:
             # A commit that was not waited for until a standby had it ends well, with a warning.
             raise CommitUncertain("; ".join(self._wire.warnings))
+        if generation != self._generation:
+            self._generation = generation
+            self._note_generation(generation)
 
     def finish_work(self) -> None:
         """Wait for what the caller has sent."""
@@ -174,7 +184,12 @@ class PostgresDatabase(SqlDatabase):
         if is_moved:
             raise StoreIsElsewhere("the store was moved to another place")
         self.load_queues()
-        self.generation = generation
+        self._generation = generation
+        self._note_generation(generation)
+
+    def _read_generation(self) -> int:
+        [(generation,)] = self._asked("generation", _GENERATION).rows()
+        return int(generation)
 
     def _asked(self, name: str, text: str, bindings: tuple[Any, ...] = ()) -> Answer:
         self._wire.send(name, text, bindings)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
@@ -25,12 +26,23 @@ from bendybus.store.sql.lane import Lane
 from bendybus.store.sql.scanner import OpenScans, Scanner
 from bendybus.store.sql.store import SqlStore
 
-# How long a store that failed waits before it tries to connect again.
-RETRY_SECONDS: Final = 0.5
 # The lane, the attendant, the scan and, at the caretaker, the vacuum.
 CONNECTIONS_PER_STORE: Final = 4
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """How long a store waits for what. Tests hurry it."""
+
+    # How long one that failed waits before it tries to connect again.
+    retry_seconds: float = 0.5
+    # How often to ask for the caretaker's place, and whether the catalog was changed.
+    beat_seconds: float = 1.0
+
+
+DEFAULT_PACING: Final = Pacing()
 
 
 class PostgresStore(SqlStore[PostgresDatabase]):
@@ -42,13 +54,21 @@ class PostgresStore(SqlStore[PostgresDatabase]):
         url: str,
         *,
         identity: StoreIdentity,
-        retry_seconds: float = RETRY_SECONDS,
+        pacing: Pacing = DEFAULT_PACING,
     ) -> None:
         self._number = number
         # Where the store is; another when it was moved.
         self._url = url
         self._identity = identity
-        self._attendant = Attendant(number, lambda: self._url, self._take_over)
+        # The last time that this front end became the caretaker.
+        self._taken_over: asyncio.Future[None] | None = None
+        self._attendant = Attendant(
+            number,
+            lambda: self._url,
+            self._take_over,
+            lambda: self.is_online,
+            beat_seconds=pacing.beat_seconds,
+        )
         self._vacuum = Vacuum(
             lambda: connect(self._url, purpose=f"store {number} vacuum"),
             lambda: self._attendant.is_caretaker,
@@ -65,7 +85,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
                 number,
                 self._open,
                 failures,
-                retry_seconds=retry_seconds,
+                retry_seconds=pacing.retry_seconds,
                 let_go=scanner.let_go,
             ),
             scanner,
@@ -78,8 +98,10 @@ class PostgresStore(SqlStore[PostgresDatabase]):
 
     async def start(self) -> None:
         """Connect; see `Lane.start`."""
-        await self._attendant.start()
         await super().start()
+        await self._attendant.start()
+        if self._taken_over is not None:
+            await asyncio.wait([self._taken_over])
         self._vacuum.start()
 
     async def close(self) -> None:
@@ -150,7 +172,9 @@ class PostgresStore(SqlStore[PostgresDatabase]):
             connection = connect(self._url, purpose=f"store {self._number} lane")
             try:
                 self._make_sure(connection)
-                database = PostgresDatabase(Wire(connection, patience=ANSWER_SECONDS))
+                database = PostgresDatabase(
+                    Wire(connection, patience=ANSWER_SECONDS), self._attendant.note_generation
+                )
                 if self._attendant.holds_place:
                     database.begin(is_synced=False)
                     database.end_holds()
@@ -188,8 +212,9 @@ class PostgresStore(SqlStore[PostgresDatabase]):
             # Whoever looks after the store looks at all of it.
             self._lane.openings += 1
 
-        # If the store is not online, its next opening does it.
-        self._lane.submit(work, is_synced=False).add_done_callback(_seen)
+        # If it fails, so does the store, and its next opening does it.
+        self._taken_over = self._lane.submit(work, is_synced=False)
+        self._taken_over.add_done_callback(_seen)
 
 
 def _seen(done: "asyncio.Future[None]") -> None:
