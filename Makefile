@@ -29,14 +29,15 @@ test: check ## everything that must hold before a change goes in; sets up what i
 	$(PYTEST) $(BESIDE) --ignore tests/compat --ignore tests/spark
 # The official clients keep time, and every part of them is a crowd of its own: they come alone.
 	$(PYTEST) tests/compat
-# Spark takes every processor, and seconds to start: one session for all of its tests.
-	$(PYTEST) tests/spark
+# Spark takes every processor, and seconds to start: one session for all of its tests. A call that
+# a time-out breaks off would leave its answer to the next, so the bound is far away.
+	$(PYTEST) tests/spark --timeout=400
 
 coverage: setup ## the tests again, with the branches they leave out; model and amqp must be complete
 	@scripts/setup-tests
 	$(PYTEST) --quiet $(BESIDE) --ignore tests/compat --ignore tests/spark --cov --cov-report=
 	$(PYTEST) --quiet tests/compat --cov --cov-append --cov-report=
-	$(PYTEST) --quiet tests/spark --cov --cov-append --cov-report=
+	$(PYTEST) --quiet tests/spark --timeout=400 --cov --cov-append --cov-report=
 	$(BIN)/coverage report --include='src/bendybus/model/*,src/bendybus/amqp/*' --fail-under=100
 	$(BIN)/coverage report --fail-under=95
 
