@@ -99,7 +99,9 @@ class Serving:
 def serving(folder: Path, *arguments: str | Path, **variables: str) -> Iterator[Serving]:
     """Start a broker on free ports and wait until it has said all it says."""
     ready_file = folder / "ready.json"
-    options = ["--data", folder / "data", "--ready-file", ready_file, "--stores", "2"]
+    options = ["--data", folder / "data", "--ready-file", ready_file]
+    if "--store" not in arguments:
+        options += ["--stores", "2"]
     ports = ["--amqp-port", "0", "--http-port", "0"]
     if "--flight-port" not in arguments:
         ports += ["--flight-port", "none"]

@@ -1,5 +1,6 @@
 """Builds a running broker from settings: the one place that names a concrete store."""
 
-from bendybus.assemble.running import StoreDrills, run_broker, websockets_to
+from bendybus.assemble.drills import StoreDrills
+from bendybus.assemble.running import run_broker, websockets_to
 
 __all__ = ["StoreDrills", "run_broker", "websockets_to"]

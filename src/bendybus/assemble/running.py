@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from starlette.routing import Route
 
 from bendybus.assemble.data_folder import only_broker_on
+from bendybus.assemble.drills import StoreDrills
 from bendybus.assemble.stores import open_stores
 from bendybus.broker.anchored_clock import AnchoredClock, clock_of
 from bendybus.broker.authenticate import Authentication
@@ -41,13 +42,12 @@ from bendybus.http.guard import Guard
 from bendybus.http.host_desks import HostDesks
 from bendybus.http.issuers import trusting
 from bendybus.http.management import management_routes
-from bendybus.http.metrics import DoorFigures, Metrics, metrics_routes
+from bendybus.http.metrics import FIGURES, DoorFigures, Metrics, metrics_routes
 from bendybus.http.readers import reader_routes
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
-from bendybus.model.errors import EntityNotFound, StoreNotFound
-from bendybus.model.store_status import StoreStatus
+from bendybus.model.errors import EntityNotFound
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.listener import AmqpListener, listen
 from bendybus.server.websocket import WebSocketConnection
@@ -63,33 +63,6 @@ SWITCH_SECONDS: Final = 0.0005
 COLLECT_OBJECTS: Final = 50_000
 HEAPS_MAX: Final = 2
 _M_ARENA_MAX: Final = -8
-_OPERATOR: Final = "taken offline by an operator"
-
-
-class StoreDrills:
-    """Lets an operator see the stores, take one away and bring it back."""
-
-    def __init__(self, stores: Sequence[Store]) -> None:
-        self._stores = stores
-
-    def stores(self) -> list[StoreStatus]:
-        """Say how every store is."""
-        return [store.status() for store in self._stores]
-
-    async def take_offline(self, number: int) -> None:
-        """Stop serving from a store."""
-        await self._store(number).take_offline(_OPERATOR)
-
-    async def bring_online(self, number: int) -> None:
-        """Serve from a store again."""
-        await self._store(number).bring_online()
-
-    def _store(self, number: int) -> Store:
-        if not 0 <= number < len(self._stores):
-            raise StoreNotFound(
-                f"There is no store {number}; they are numbered 0 to {len(self._stores) - 1}."
-            )
-        return self._stores[number]
 
 
 def websockets_to(listener: AmqpListener) -> Upgrade:
@@ -260,15 +233,21 @@ async def _serving(
         websockets = websockets_to(listener)
         guard = Guard()
         metrics = Metrics(
-            hosts.default.catalog.holdings, clock, lambda: door_figures(listener, guard, flight)
+            hosts.default.catalog.holdings,
+            clock,
+            lambda: door_figures(listener, guard, flight),
+            arrivals,
         )
+        if arrivals is not None:
+            arrivals.answer(FIGURES, lambda _: metrics.own())
         readers = None if settings.is_metrics_open else Authorization(hosts.default.authentication)
         figures = metrics_routes(metrics, readers)
+        drills = StoreDrills(stores, arrivals)
         desks = {
             each: _desk(
                 each,
                 hosts,
-                StoreDrills(stores),
+                drills,
                 clock,
                 websockets,
                 figures if each is hosts.default else (),

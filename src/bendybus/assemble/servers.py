@@ -21,6 +21,7 @@ from bendybus.settings import Settings
 from bendybus.store.identity import StoreIdentity, agree
 from bendybus.store.postgres.connecting import StoreUnreachable, connect
 from bendybus.store.postgres.identity import StoreMoved, read_identity
+from bendybus.store.postgres.migrating import check_tables
 from bendybus.store.postgres.store import CONNECTIONS_PER_STORE
 from bendybus.store.sqlite.data_folder import cluster_of
 
@@ -123,6 +124,7 @@ def _reach(place: StorePlace) -> tuple[StorePlace, _Connection]:
 
 def _read_identity(connection: _Connection, place: StorePlace) -> StoreIdentity | None:
     try:
+        check_tables(connection, str(place))
         [(has_tables,)] = connection.execute(_HAS_TABLES).fetchall()
         return read_identity(connection) if has_tables else None
     except psycopg.errors.InsufficientPrivilege as error:

@@ -85,6 +85,14 @@ async def survey(holdings: Holdings) -> list[SurveyedStore]:
     ]
 
 
+def survey_own(holdings: Holdings) -> list[SurveyedStore]:
+    """Say what only this process knows: what it did itself. Asks no store."""
+    return [
+        SurveyedStore(store.status(), store.figures(), None, {}, (), None, dict(places))
+        for store, places in zip(holdings.stores, holdings.places, strict=True)
+    ]
+
+
 async def _readers(store: Store) -> Sequence[ReaderRecord]:
     try:
         return await store.readers()

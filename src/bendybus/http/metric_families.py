@@ -124,6 +124,9 @@ CPU: Final = Family("process_cpu_seconds", "counter", "CPU time of the process")
 MEMORY: Final = Family("process_resident_memory_bytes", "gauge", "Memory of the process")
 FILES: Final = Family("process_open_fds", "gauge", "Open files of the process")
 STARTED: Final = Family("process_start_time_seconds", "gauge", "When the broker started")
+WORKER_UP: Final = Family(
+    "bendybus_worker_up", "gauge", "Whether the worker has answered; only with several"
+)
 BUILD: Final = Family("bendybus_build_info", "gauge", "Always 1; the labels tell the version")
 
 FAMILIES: Final = (
@@ -136,5 +139,12 @@ FAMILIES: Final = (
     *(STORE_FAILURES, STORE_WRITE_BACKS, COMMIT_SECONDS, COMMIT_CALLERS),
     *(CONNECTIONS, LINKS, BLOCKED, HTTP_ANSWERS),
     *(BULK_STREAMS, BULK_ROWS, BULK_BYTES, BULK_CALLS),
-    *(CPU, MEMORY, FILES, STARTED, BUILD),
+    *(CPU, MEMORY, FILES, STARTED, BUILD, WORKER_UP),
 )
+
+OF_ONE_WORKER: Final = frozenset(
+    {family for family in FAMILIES if family.kind != "gauge"}
+    | {SESSIONS_HELD, RECEIVERS_WAITING, STORE_WAITING, CONNECTIONS, LINKS, BLOCKED, BULK_STREAMS}
+    | {CPU, MEMORY, FILES, STARTED}
+)
+"""What each worker counts for itself. All others are of the stores, which workers share."""

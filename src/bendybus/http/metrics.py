@@ -5,14 +5,15 @@ second of the last one gets the same answer, and all who ask at once wait for on
 """
 
 import asyncio
+import json
 import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,7 +25,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.holdings import Holdings
 from bendybus.broker.readers import unreserved
 from bendybus.broker.served_queue import ServedSubQueue
-from bendybus.broker.survey import SurveyedFragment, SurveyedStore, survey
+from bendybus.broker.survey import SurveyedFragment, SurveyedStore, survey, survey_own
 from bendybus.doors.figures import FlightFigures
 from bendybus.http import metric_families as families
 from bendybus.http.authorization import Authorization
@@ -35,6 +36,8 @@ from bendybus.model.store_status import StoreState
 from bendybus.store.port import Tally
 from bendybus.store.readers import ReaderRecord
 
+FIGURES: Final = "figures"
+"""What another worker is asked for its own by."""
 FRESH_MS: Final = 500
 # After so many fragments others get their turn.
 FRAGMENTS_TOGETHER: Final = 500
@@ -57,12 +60,27 @@ class DoorFigures:
     flight: FlightFigures | None = None
 
 
+class Workers(Protocol):
+    """The other workers of a broker that has several, as far as figures go."""
+
+    number: int
+
+    async def ask(self, question: str) -> Mapping[int, bytes | None]:
+        """Ask each of them; None of one that does not answer."""
+        ...
+
+
 class Metrics:
-    """Surveys the broker, at most so often."""
+    """Surveys the broker, at most so often; one of several workers, all of them."""
 
     def __init__(
-        self, holdings: Holdings, clock: Clock, doors: Callable[[], DoorFigures] | None = None
+        self,
+        holdings: Holdings,
+        clock: Clock,
+        doors: Callable[[], DoorFigures] | None = None,
+        workers: Workers | None = None,
     ) -> None:
+        self._workers = workers
         self._holdings = holdings
         self._clock = clock
         self._doors = doors
@@ -82,11 +100,31 @@ class Metrics:
         # Whoever gives up must not take the answer from the others.
         return await asyncio.shield(self._reading)
 
+    async def own(self) -> bytes:
+        """Return what this worker counts for itself, for another one that was asked."""
+        stores = survey_own(self._holdings)
+        return json.dumps((await self._written(stores)).of_one_worker()).encode()
+
     async def _survey(self) -> MetricsText:
+        text = await self._written(await survey(self._holdings))
+        if self._workers is None:
+            return text
+        answers = await self._workers.ask(FIGURES)
+        return text.join(
+            {
+                self._workers.number: text.of_one_worker(),
+                **{
+                    number: None if answer is None else json.loads(answer)
+                    for number, answer in answers.items()
+                },
+            }
+        )
+
+    async def _written(self, stores: Sequence[SurveyedStore]) -> MetricsText:
         text = MetricsText()
         surveyed = 0
         now = self._clock.now()
-        for store in await survey(self._holdings):
+        for store in stores:
             _add_store(text, store)
             for fragment in store.fragments():
                 _add_fragment(text, fragment, now)

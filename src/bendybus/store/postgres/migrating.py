@@ -62,6 +62,17 @@ def make_tables(
             ) from None
         except psycopg.errors.ReadOnlySqlTransaction:
             raise StoreRefused(f"{where} can only be read: it is a standby") from None
+    _check_readable(found, known, where)
+
+
+def check_tables(connection: psycopg.Connection[tuple[Any, ...]], where: str) -> None:
+    """Raise `StoreRefused` if the tables are of a release that this one cannot work beside."""
+    found = _version(connection)
+    if found is not None:
+        _check_readable(found, MIGRATIONS[-1].version if MIGRATIONS else FIRST_VERSION, where)
+
+
+def _check_readable(found: tuple[int, int], known: int, where: str) -> None:
     version, oldest_reader = found
     if oldest_reader > known:
         raise StoreRefused(
