@@ -46,7 +46,8 @@ class Following:
                 await self._ask()
             await self.agree()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hint.wait(), LOOK_SECONDS)
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._hint.wait()
 
     async def agree(self) -> None:
         """Serve what the stores are known to say, and let those that came back say the same."""

@@ -208,7 +208,7 @@ class Records:
 
     def forget(self, number: EntityNumber) -> None:
         """Forget an entity that is gone from every store."""
-        del self._by_number[number]
+        self._by_number.pop(number, None)
 
     def retired(self) -> list[EntityRecord]:
         """Return the entities that were removed and hold messages still, subscriptions first."""

@@ -38,4 +38,5 @@ class StagesUnderWay:
     async def wait(self, seconds: float) -> None:
         """Wait until a store is noted, or for so long."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._noticed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._noticed.wait()

@@ -30,7 +30,7 @@ class SharedSqliteStore(SqliteStore):
     def __init__(
         self, number: int, path: Path, *, vfs: str | None = None, pacing: Pacing = DEFAULT_PACING
     ) -> None:
-        self._heard: Heard | None = None
+        self._heard: Heard = _nobody
         self._hints: Hints | None = None
         super().__init__(number, path, vfs=vfs, pacing=pacing)
 
@@ -54,11 +54,10 @@ class SharedSqliteStore(SqliteStore):
 
     async def start(self) -> None:
         """Open the file, and hear what others tell."""
-        if self._heard is not None:
-            try:
-                self._hints = Hints(side_folder(self.path), self._heard)
-            except OSError as error:
-                _log.warning("store %d hears no hints of others: %s", self._lane.number, error)
+        try:
+            self._hints = Hints(side_folder(self.path), self._hear)
+        except OSError as error:
+            _log.warning("store %d hears no hints of others: %s", self._lane.number, error)
         await super().start()
 
     async def close(self) -> None:
@@ -71,6 +70,9 @@ class SharedSqliteStore(SqliteStore):
     def listen(self, heard: Heard) -> None:
         """Have a function called when others tell."""
         self._heard = heard
+
+    def _hear(self, queues: Sequence[QueueNumber]) -> None:
+        self._heard(queues)
 
     def tell(self, queues: Sequence[QueueNumber]) -> None:
         """Tell the others that something may have become free."""
@@ -96,3 +98,7 @@ class SharedSqliteStore(SqliteStore):
             yield
         finally:
             turn.close()
+
+
+def _nobody(queues: Sequence[QueueNumber]) -> None:
+    """Hear nothing."""
