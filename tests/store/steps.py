@@ -54,7 +54,7 @@ def postgres_measured(url: str) -> Iterator[Measured]:
     """A store in a PostgreSQL database: a step is a row, or an entry of an index."""
     connection = connect(url)
     make_tables(connection, url)
-    database = PostgresDatabase(Wire(connection, patience=60))
+    database = PostgresDatabase(Wire(connection, patience=60), lambda _: None)
     yield Measured(
         database,
         partial(_counted_in_postgres, database),

@@ -13,21 +13,20 @@ Rules:
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib.resources import files
 from itertools import count
 from typing import Any, Final
 
 import psycopg
 
 from bendybus.store.port import UNTIL_REOPENED
+from bendybus.store.postgres.consecutive import CONSECUTIVE
 from bendybus.store.postgres.locks import TAKE_TURN
 from bendybus.store.postgres.seen_ids import StoredSeenIds
-from bendybus.store.postgres.values import packed_blobs, packed_numbers, packed_texts
+from bendybus.store.postgres.statements import STATEMENTS
+from bendybus.store.postgres.values import Numbers, packed_blobs, packed_texts
 from bendybus.store.postgres.wire import Answer, Wire
 from bendybus.store.sql.database import SqlDatabase
-from bendybus.store.sql.statements import read_statements
 
-STATEMENTS: Final = read_statements(files("bendybus.store.postgres"))
 # They raise the generation, and who runs them may look at what they refuse.
 _OF_CATALOG: Final = frozenset(
     {"put_entity", "put_queue", "prepare", "forget_prepared", "put_access", "remove_entity"}
@@ -73,23 +72,25 @@ class PostgresDatabase(SqlDatabase):
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing; mostly, send it."""
-        self._wire.send(name, STATEMENTS[name], bindings)
+        self._send(name, bindings)
         if name in _OF_CATALOG:
             self._has_changed_catalog = True
             self._wait()
 
     def row(self, name: str, bindings: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """Execute a statement that returns at most one row."""
-        rows = self._asked(name, STATEMENTS[name], bindings).rows()
+        self._send(name, bindings)
+        rows = self._answered().rows()
         return rows[0] if rows else None
 
     def rows(self, name: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Execute a statement that returns rows."""
-        return self._asked(name, STATEMENTS[name], bindings).rows()
+        self._send(name, bindings)
+        return self._answered().rows()
 
     def array(self, numbers: Iterable[int]) -> object:
         """Bind many numbers."""
-        return packed_numbers(numbers)
+        return Numbers(numbers)
 
     def blobs(self, values: Sequence[bytes]) -> object:
         """Bind many contents."""
@@ -191,15 +192,26 @@ class PostgresDatabase(SqlDatabase):
         [(generation,)] = self._asked("generation", _GENERATION).rows()
         return int(generation)
 
-    def _asked(self, name: str, text: str, bindings: tuple[Any, ...] = ()) -> Answer:
-        self._wire.send(name, text, bindings)
-        answers = self._wire.answers()
-        self._last = answers[-1]
+    def _send(self, name: str, bindings: tuple[Any, ...]) -> None:
+        text = CONSECUTIVE.get(name)
+        if text is not None:
+            ends = bindings[0].ends
+            if ends is not None:
+                self._wire.send(f"{name}, consecutive", text, (ends, *bindings[1:]))
+                return
+        self._wire.send(name, STATEMENTS[name], bindings)
+
+    def _asked(self, name: str, text: str) -> Answer:
+        self._wire.send(name, text)
+        return self._answered()
+
+    def _answered(self) -> Answer:
+        self._last = self._wire.answers()[-1]
         return self._last
 
     def _wait(self) -> None:
         if self._wire.has_unanswered:
-            self._last = self._wire.answers()[-1]
+            self._answered()
 
     def _let_pass(self) -> None:
         """Wait for what was sent, whatever becomes of it: it is undone."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bendybus.store.postgres.connecting import connect
-from bendybus.store.postgres.database import STATEMENTS
+from bendybus.store.postgres.statements import STATEMENTS
 from bendybus.store.postgres.texts import KEPT_SIGN
 from bendybus.store.postgres.values import BINARY, Packed
 from bendybus.store.postgres.wire import Wire

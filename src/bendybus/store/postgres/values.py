@@ -32,8 +32,33 @@ class Packed:
         self.format = form
 
 
-def packed_numbers(numbers: Iterable[int]) -> Packed:
-    """Pack numbers for a parameter that is cast to `bigint[]`."""
+class Numbers:
+    """Numbers, at least one, for a parameter that is cast to `bigint[]`."""
+
+    __slots__ = ("_numbers", "_packed")
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers: Final = numbers if isinstance(numbers, list) else list(numbers)
+        self._packed: Packed | None = None
+
+    @property
+    def packed(self) -> Packed:
+        """All of them."""
+        if self._packed is None:
+            self._packed = _listed(self._numbers)
+        return self._packed
+
+    @property
+    def ends(self) -> Packed | None:
+        """The first and the last, if the others are all that lie between, in order."""
+        numbers = self._numbers
+        first, last = numbers[0], numbers[-1]
+        if last - first != len(numbers) - 1 or numbers != list(range(first, last + 1)):
+            return None
+        return _listed([first, last])
+
+
+def _listed(numbers: list[int]) -> Packed:
     return Packed(b"{%b}" % ",".join(map(str, numbers)).encode(), TEXT)
 
 
@@ -71,8 +96,9 @@ def bound(
     for place, value in enumerate(bindings):
         kind = type(value)
         form = TEXT
-        if kind is Packed:
-            given, form = value.value, value.format
+        if kind is Packed or kind is Numbers:
+            packed = value if kind is Packed else value.packed
+            given, form = packed.value, packed.format
         elif value is None:
             given = None
         elif kind is bytes:
