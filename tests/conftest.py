@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from bendybus.testing.blank_stores import BlankStores
 from bendybus.testing.postgres import UNSYNCED, PostgresServer, postgres_server
 
 # A deadline measures the machine, not the code; pytest-timeout catches what hangs.
@@ -36,4 +37,19 @@ def shared_postgres() -> Iterator[PostgresServer]:
 def postgres_url(shared_postgres: PostgresServer) -> Iterator[str]:
     """An empty database of that server."""
     with shared_postgres.lent_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def blank_stores(shared_postgres: PostgresServer) -> Iterator[BlankStores]:
+    """Stores of that server."""
+    stores = BlankStores(shared_postgres)
+    yield stores
+    stores.close()
+
+
+@pytest.fixture
+def blank_store(blank_stores: BlankStores) -> Iterator[str]:
+    """A database with the tables of a store, and nothing in them."""
+    with blank_stores.lent() as url:
         yield url

@@ -32,6 +32,12 @@ _POLL_SECONDS: Final = 0.01
 # What a test does to processes needs no sync of the disk to be survived; only a power cut does.
 UNSYNCED: Final = {"fsync": "off", "full_page_writes": "off"}
 
+# Ends all other sessions in a database, and waits until they have ended.
+END_SESSIONS: Final = """
+SELECT pg_terminate_backend(pid, 15000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
 
 class PostgresMissing(Exception):
     """There is no PostgreSQL here to test with."""
@@ -144,10 +150,13 @@ class PostgresServer:
 
     def execute(self, statement: sql.Composed | LiteralString, database: str = "") -> list[Any]:
         """Run a statement as the administrator, and return its rows."""
-        url = url_of([self.port], database or "postgres", _ADMINISTRATOR)
-        with psycopg.connect(url, autocommit=True) as connection:
+        with self.administrator(database or "postgres") as connection:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
+
+    def administrator(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
+        """Connect to a database with every right."""
+        return psycopg.connect(url_of([self.port], database, _ADMINISTRATOR), autocommit=True)
 
     # Databases
 
@@ -172,11 +181,8 @@ class PostgresServer:
         return name
 
     def _empty(self, database: str) -> None:
-        statements = sql.SQL(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid();"
-            " DROP OWNED BY {role}; GRANT ALL ON DATABASE {database} TO {role}"
-        )
+        self.execute(END_SESSIONS, database)
+        statements = sql.SQL("DROP OWNED BY {role}; GRANT ALL ON DATABASE {database} TO {role}")
         names = {"role": sql.Identifier(ROLE), "database": sql.Identifier(database)}
         self.execute(statements.format(**names), database)
 
