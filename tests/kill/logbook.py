@@ -16,6 +16,7 @@ class Logbook:
     def __init__(self, queues: Iterable[str]) -> None:
         self.logs: dict[str, list[Entry]] = {queue: [] for queue in queues}
         self.completed: dict[str, set[int]] = {queue: set() for queue in self.logs}
+        self.acknowledged: dict[str, int] = dict.fromkeys(self.logs, 0)
         self._entries_left = 0
         self._action: Callable[[], None] | None = None
 
@@ -24,6 +25,8 @@ class Logbook:
         self.logs[queue].append(entry)
         if isinstance(entry, Completed):
             self.completed[queue].add(entry.sequence)
+        elif isinstance(entry, Acknowledged):
+            self.acknowledged[queue] += 1
         self._entries_left -= 1
         if self._entries_left <= 0 and self._action is not None:
             action, self._action = self._action, None

@@ -21,7 +21,7 @@ from bendybus.testing.history_checker import (
 )
 from tests.cli.command import environment
 from tests.kill.logbook import Logbook
-from tests.kill.stored_files import everything_in
+from tests.kill.stored_messages import everything_in
 from tests.kill.test_forwarding_killed import CONFIG, WAYS, Load, all_left
 
 ENTRIES_BETWEEN: Final = 3000

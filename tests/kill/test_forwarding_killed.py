@@ -18,7 +18,7 @@ from bendybus.testing.history_checker import Acknowledged, check_history
 from bendybus.testing.local_broker import local_broker
 from tests.kill.load_client import LoadReceiver, LoadSender
 from tests.kill.logbook import Logbook
-from tests.kill.stored_files import everything_in
+from tests.kill.stored_messages import everything_in
 
 CONFIG: Final = Path(__file__).with_name("forwarding.yaml")
 WAYS: Final = ("one", "many")

@@ -106,6 +106,13 @@ PLANTED: dict[str, tuple[Rule, list[Entry]]] = {
         Rule.RECEIVED_IN_ORDER,
         [*sent("a"), *sent("b"), *received("b", 2), *received("a", 1), Left("a", 1), Left("b", 2)],
     ),
+    "completed by two, one of whom had lost the lock": (
+        Rule.NOTHING_IS_COMPLETED_TWICE,
+        [
+            *(*sent("a"), *received("a", 1, 0, "r"), *received("a", 1, 1, "s")),
+            *(*completed(1), *completed(1)),
+        ],
+    ),
 }
 
 

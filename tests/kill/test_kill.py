@@ -2,71 +2,23 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from bendybus.testing.broker_process import broker_process
-from bendybus.testing.history_checker import (
-    Acknowledged,
-    Completed,
-    CompletionAsked,
-    Entry,
-    Left,
-    Received,
-    Sent,
-    check_history,
-)
-from tests.kill.load_client import LoadReceiver, LoadSender
+from bendybus.testing.history_checker import Left, check_history
+from tests.kill.load import QUEUES, Load, check_that_it_was_hard
 from tests.kill.logbook import Logbook
-from tests.kill.stored_files import everything_in
+from tests.kill.stored_messages import everything_in
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
-QUEUES: Final = ("conventional", "partitioned")
 # How many entries of the log pass, at most, between a start and the next kill.
 ENTRIES_PER_LIFE_MAX: Final = 4000
 # How long nothing may come back while something is there: several times what a lock lasts.
 STALL_SECONDS_MAX: Final = 30
 POLL_SECONDS: Final = 0.1
-
-
-class Load:
-    """Two senders and two receivers for each queue."""
-
-    def __init__(self, book: Logbook, rng: random.Random) -> None:
-        self.senders: list[LoadSender] = []
-        self.receivers: list[LoadReceiver] = []
-        for queue in QUEUES:
-            # On a conventional queue the order holds whatever the key, so there is only one.
-            keys: list[str | None] = ["all"]
-            if queue == "partitioned":
-                keys = [*map(str, range(20)), *[None] * 20]
-            write = partial(book.write, queue)
-            for number in range(2):
-                name = f"{queue}-{number}"
-                self.senders.append(LoadSender(name, queue, write, keys, rng))
-                self.receivers.append(LoadReceiver(name, queue, write, rng))
-
-    @asynccontextmanager
-    async def running(self, port: int) -> AsyncIterator[None]:
-        """Keep the clients connected while the block runs; they end with the broker."""
-        async with asyncio.TaskGroup() as group:
-            for client in (*self.senders, *self.receivers):
-                group.create_task(client.run(port))
-            yield
-            for client in (*self.senders, *self.receivers):
-                client.stop()
-
-    def only_receive(self) -> None:
-        """Send no more, and settle everything at once."""
-        for sender in self.senders:
-            sender.is_sending = False
-        for receiver in self.receivers:
-            receiver.is_settling_all = True
 
 
 @pytest.mark.spec("R3.6")
@@ -85,7 +37,7 @@ async def test_nothing_is_lost_doubled_or_disordered_when_the_broker_is_killed(
     book = Logbook(QUEUES)
     with broker_process(CONFIG) as broker:
         load = Load(book, rng)
-        async with load.running(broker.amqp_port):
+        async with load.running(lambda: broker.amqp_port):
             for _ in range(kills):
                 await book.kill_after(rng.randint(1, ENTRIES_PER_LIFE_MAX), broker)
                 await asyncio.to_thread(broker.start)
@@ -114,15 +66,3 @@ async def drained(book: Logbook, held: dict[str, list[Left]]) -> None:
             deadline = now + STALL_SECONDS_MAX
         assert now < deadline, f"do not come back: {missing}"
         await asyncio.sleep(POLL_SECONDS)
-
-
-def check_that_it_was_hard(log: list[Entry]) -> None:
-    """A history in which nothing went wrong would prove nothing."""
-    sent = [entry.message for entry in log if isinstance(entry, Sent)]
-    acknowledged = [entry for entry in log if isinstance(entry, Acknowledged)]
-    asked = [entry for entry in log if isinstance(entry, CompletionAsked)]
-    completed = [entry for entry in log if isinstance(entry, Completed)]
-    assert len(acknowledged) > 1000
-    assert len(sent) > len(acknowledged), "no kill cut off a send"
-    assert len(asked) > len(completed), "no kill cut off a completion"
-    assert any(isinstance(each, Received) and each.delivery_count for each in log), "no lock left"

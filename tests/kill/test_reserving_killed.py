@@ -22,10 +22,11 @@ from bendybus.testing.history_checker import (
     Received,
     check_history,
 )
+from tests.kill.load import QUEUES, Load
 from tests.kill.load_client import BODY_REPEATS, Write
 from tests.kill.logbook import Logbook
-from tests.kill.stored_files import everything_in
-from tests.kill.test_kill import CONFIG, QUEUES, Load, drained
+from tests.kill.stored_messages import everything_in
+from tests.kill.test_kill import CONFIG, drained
 
 READER: Final = "capture"
 COLUMNS: Final = ("sequence_number", "message_id", "delivery_count", "body")

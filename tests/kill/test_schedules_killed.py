@@ -22,7 +22,7 @@ from bendybus.testing.schedule_checker import (
     ScheduleEntry,
     check_schedules,
 )
-from tests.kill.stored_files import everything_in
+from tests.kill.stored_messages import everything_in
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 QUEUES: Final = ("conventional", "partitioned")

@@ -21,7 +21,7 @@ from bendybus.testing.history_checker import (
 )
 from bendybus.testing.session_checker import Accepted, SessionEntry, check_sessions
 from tests.kill.session_client import SessionSender, SessionWorker
-from tests.kill.stored_files import everything_in
+from tests.kill.stored_messages import everything_in
 
 CONFIG: Final = Path(__file__).with_name("sessions.yaml")
 QUEUES: Final = ("conventional", "partitioned")

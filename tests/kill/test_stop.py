@@ -18,7 +18,7 @@ from bendybus.testing.history_checker import (
     check_history,
 )
 from tests.kill.load_client import LoadReceiver, LoadSender
-from tests.kill.stored_files import everything_in
+from tests.kill.stored_messages import everything_in
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 QUEUE: Final = "partitioned"

@@ -24,6 +24,8 @@ happened to it. The rules:
    connection ends while the broker lives, or when the broker has kept it for a receiver that
    gave no credit for half the time of a lock. The clients of a log must do none of that.) Between
    two receivers no order can be seen: what one was given first it may report last.
+9. Nothing is completed twice. Of all who were given a copy at most one is told that it is done:
+   the others' locks had ended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -97,6 +99,7 @@ class Rule(Enum):
     ONE_KEY_ONE_FRAGMENT = 6
     KEPT_IN_ORDER = 7
     RECEIVED_IN_ORDER = 8
+    NOTHING_IS_COMPLETED_TWICE = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ def check_history(log: Sequence[Entry]) -> list[Violation]:
         *_misnamed(log),
         *_misplaced(log, copies),
         *_received_out_of_order(log),
+        *_completed_twice(log, copies),
     ]
 
 
@@ -213,6 +217,17 @@ def _received_out_of_order(log: Iterable[Entry]) -> Iterator[Violation]:
             text = f"received by {entry.receiver} after one of key {key} that was sent later"
             yield Violation(Rule.RECEIVED_IN_ORDER, entry.message, text)
         latest[entry.receiver, key] = max(at, before)
+
+
+def _completed_twice(log: Iterable[Entry], copies: dict[int, str]) -> Iterator[Violation]:
+    completed: set[int] = set()
+    for entry in log:
+        if isinstance(entry, Completed):
+            if entry.sequence in completed:
+                text = f"confirmed again as {entry.sequence:#x}"
+                message = copies[entry.sequence]
+                yield Violation(Rule.NOTHING_IS_COMPLETED_TWICE, message, text)
+            completed.add(entry.sequence)
 
 
 def _sent_once(log: Iterable[Entry]) -> dict[str, list[str]]:
