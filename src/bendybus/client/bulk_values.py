@@ -2,6 +2,22 @@
 
 from dataclasses import dataclass
 
+from bendybus.model.stretches import Positions, Range
+
+__all__ = [
+    "Description",
+    "Fragment",
+    "OpenedReader",
+    "Place",
+    "Positions",
+    "Published",
+    "Range",
+    "RejectedRow",
+    "Reserved",
+    "StageLabel",
+    "Staged",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -37,26 +53,6 @@ class Description:
     requires_session: bool
     max_message_bytes: int
     fragments: tuple[Fragment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Messages of a fragment by sequence number; `until` is not among them."""
-
-    fragment: int
-    first: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Positions:
-    """What a reader has reserved in a fragment: after a position, until another, included."""
-
-    fragment: int
-    after: int
-    until: int
-    # Only messages from this sequence number on.
-    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)

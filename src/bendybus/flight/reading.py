@@ -18,12 +18,13 @@ from bendybus.flight.calls import Call
 from bendybus.flight.filtering import Sieve, sieve
 from bendybus.flight.hop import LONG_SECONDS_MAX
 from bendybus.flight.service import Service
-from bendybus.flight.ticket import Positions, Reserved, Ticket
+from bendybus.flight.ticket import Reserved, Ticket
 from bendybus.model.actions import Action
 from bendybus.model.errors import ServerBusy, StoreUnavailable
 from bendybus.model.ids import fragment_of
 from bendybus.model.message import MessageState
 from bendybus.model.scanned import Scanned
+from bendybus.model.stretches import Positions
 
 # So many streams read as much at a time as is fastest; those that come later less.
 ROOMY_STREAMS: Final = 8

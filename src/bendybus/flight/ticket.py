@@ -10,6 +10,7 @@ from bendybus.columns.schema import COLUMNS, STATES
 from bendybus.flight.body import ADDRESS_FIELDS, FRAGMENTS_MAX, Body, read_body
 from bendybus.model.addresses import Address
 from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.stretches import Positions, Range
 from bendybus.model.suggestion import suggest
 
 TICKET_FIELDS: Final = (
@@ -30,28 +31,6 @@ FILTERED: Final[Mapping[str, type]] = {
     "partition_key": str,
     "subject": str,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Messages of one fragment by sequence number, the last one excluded."""
-
-    fragment: int
-    first: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Positions:
-    """What a reader has reserved in one fragment: after a position, until another, included.
-
-    Of these only messages from a sequence number on, for whoever was cut off.
-    """
-
-    fragment: int
-    after: int
-    until: int
-    first: int
 
 
 @dataclass(frozen=True, slots=True)
