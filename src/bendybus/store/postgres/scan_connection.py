@@ -91,10 +91,7 @@ class PostgresScanConnection(ScanConnection):
 
 def open_scan_connection(number: int, url: str) -> PostgresScanConnection:
     """Connect for scans alone."""
-    settings = {
-        "statement_timeout": f"{STATEMENT_SECONDS}s",
-        "default_transaction_read_only": "on",
-    }
+    settings = {"statement_timeout": f"{STATEMENT_SECONDS}s"}
     connection = connect(url, purpose=f"store {number} scan", settings=settings)
     return PostgresScanConnection(Wire(connection, patience=ANSWER_SECONDS))
 
