@@ -106,6 +106,17 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(tmp_path: Path) -> N
     assert re.search(r"error: worker \d ended \(-9\); another starts in 0\.1 s", errors)
 
 
+@pytest.mark.prove
+def test_a_worker_that_stands_still_is_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path, "--config", EXAMPLE, "--workers", "2") as broker:
+        before = workers_of(broker)
+        os.kill(min(before), signal.SIGSTOP)
+        with client_of(broker) as one, client_of(broker) as other:
+            for client in (one, other):
+                until(partial(is_sent, client.sender("orders"), "x"))
+        until(lambda: len(workers_of(broker) - before) == 1)
+
+
 def test_workers_end_with_the_process_that_keeps_the_doors(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "2") as broker:
         workers = workers_of(broker)

@@ -41,6 +41,15 @@ def test_a_new_worker_begins_without_clients() -> None:
     assert deal(crowd, 2) == [0, 0]
 
 
+def test_a_worker_shows_that_it_is_alive() -> None:
+    crowd = Crowd(2)
+    crowd.seat(1).beat()
+    crowd.seat(1).beat()
+    assert (crowd.beats(0), crowd.beats(1)) == (0, 2)
+    crowd.empty(1)
+    assert crowd.beats(1) == 0
+
+
 def test_clients_that_do_not_stay_take_turns() -> None:
     crowd = Crowd(3)
     crowd.seat(0).note_open(100)

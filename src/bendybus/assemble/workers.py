@@ -31,6 +31,8 @@ from bendybus.model.errors import StartRefused
 from bendybus.settings import RunningPorts, Settings
 
 STOP_SECONDS_MAX: Final = 20.0
+LOOK_SECONDS: Final = 1.0
+STILL_LOOKS_MAX: Final = 8
 # So many are accepted at one door before the others have their turn.
 ACCEPTED_TOGETHER: Final = 64
 # When the process has no file left for another connection: how long until the next attempt.
@@ -73,6 +75,10 @@ class Keeper:
         self._leashes: dict[int, Leash] = {}
         self._pids: dict[int, int] = {}
         self._ready: set[int] = set()
+        # How far each worker was when last looked at, and for how many looks it has been there.
+        self._beats = [0] * settings.workers
+        self._still = [0] * settings.workers
+        self._look_at = 0.0
         self._ports = RunningPorts()
         self._is_announced = False
         self._signals: list[int] = []
@@ -120,10 +126,28 @@ class Keeper:
 
     def _look(self) -> None:
         """Do what there is to do, or wait until there is something."""
-        for key, _ in self._selector.select(self._restarts.seconds_left(time.monotonic())):
+        left = self._restarts.seconds_left(time.monotonic())
+        until_look = max(self._look_at - time.monotonic(), 0.0)
+        for key, _ in self._selector.select(until_look if left is None else min(left, until_look)):
             key.data()
         for number in self._restarts.due(time.monotonic()):
             self._fork(number)
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            self._end_stuck()
+
+    def _end_stuck(self) -> None:
+        """End workers that have stood still for long: one may be in the way of all others.
+
+        Counted in looks and not in time, which goes on while this process is stopped, too.
+        """
+        for number in self._ready:
+            beats = self._crowd.beats(number)
+            self._still[number] = self._still[number] + 1 if beats == self._beats[number] else 0
+            self._beats[number] = beats
+            if self._still[number] == STILL_LOOKS_MAX:
+                _log.error("worker %d stands still, and is ended", number)
+                os.kill(self._pids[number], signal.SIGKILL)
 
     def _accept(self, listening: socket.socket, door: str) -> None:
         for _ in range(ACCEPTED_TOGETHER):
@@ -141,7 +165,9 @@ class Keeper:
     def _hand_over(self, client: socket.socket, door: str) -> None:
         """Give a connection to a worker that takes it; with none, the client must come again."""
         is_counted = door in COUNTED_DOORS
-        for number in self._crowd.by_room() if is_counted else self._crowd.in_turn():
+        order = self._crowd.by_room() if is_counted else self._crowd.in_turn()
+        # Who stands still comes last.
+        for number in sorted(order, key=lambda each: self._still[each] > 1):
             if number in self._ready and self._leashes[number].send(door, client):
                 self._crowd.give(number, is_counted=is_counted)
                 return
@@ -195,6 +221,7 @@ class Keeper:
 
     def _note_ready(self, number: int, words: str) -> None:
         self._ready.add(number)
+        self._still[number] = 0
         if self._is_announced:
             return
         if number == 0:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -35,6 +36,8 @@ from bendybus.settings import (
     port_or_none,
     settle,
 )
+
+_log = logging.getLogger(__name__)
 
 ConfigOption = Annotated[
     Path | None,
@@ -217,6 +220,12 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     write_log(settings.log_format, settings.log_level)
     if not settings.places:
         _prepare_data_folder(settings.data)
+    elif any(settings.data.glob("store-*.db")):
+        _log.warning(
+            "the data folder %s holds embedded stores, which are not served: stores are given by"
+            " URL",
+            settings.data,
+        )
     with _ready_file_only_while_serving(ready_file):
         if settings.workers > 1:
             _keep_workers(settings, ready_file)

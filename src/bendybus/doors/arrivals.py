@@ -15,6 +15,7 @@ from bendybus.doors.crowd import COUNTED_DOORS, Seat
 from bendybus.doors.leash import Leash, LeashCut
 
 ANSWER_SECONDS_MAX: Final = 5.0
+BEAT_SECONDS: Final = 1.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 # Stands before a question, so that it is no door's name.
 QUESTION: Final = "?"
@@ -49,14 +50,22 @@ class Arrivals:
         self._doors: dict[str, Welcome] = {}
         self._answers: dict[str, Answer] = {}
         self._answering: set[asyncio.Task[None]] = set()
+        self._beating: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Take what comes from now on, in the loop."""
+        """Take what comes from now on, in the loop, and show that the loop turns."""
         asyncio.get_running_loop().add_reader(self._leash.fileno(), self._read)
+        self._beat()
 
     def end(self) -> None:
         """Take nothing any more."""
+        if self._beating is not None:
+            self._beating.cancel()
         asyncio.get_running_loop().remove_reader(self._leash.fileno())
+
+    def _beat(self) -> None:
+        self.seat.beat()
+        self._beating = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
 
     def say_ready(self, words: str) -> None:
         """Tell the keeper of the doors that clients can be served."""
@@ -109,10 +118,11 @@ class Arrivals:
             if parcel is None:
                 return
             words, connection = parcel
-            if connection is None:
-                continue
             if words in COUNTED_DOORS:
                 self.seat.take()
+            if connection is None:
+                # The process has no file left for it: the client must come again.
+                continue
             if words.startswith(QUESTION):
                 task = asyncio.create_task(self._answer(words[1:], connection), name="answer")
                 self._answering.add(task)
