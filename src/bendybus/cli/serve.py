@@ -218,20 +218,9 @@ def serve(  # noqa: PLR0913, PLR0917 - an argument is an option here, always giv
     )
     settings = _settings(options, config)
     write_log(settings.log_format, settings.log_level)
-    if not settings.places:
-        _prepare_data_folder(settings.data)
-    elif any(settings.data.glob("store-*.db")):
-        _log.warning(
-            "the data folder %s holds embedded stores, which are not served: stores are given by"
-            " URL",
-            settings.data,
-        )
+    _prepare_data_folder(settings)
     with _ready_file_only_while_serving(ready_file):
-        if settings.workers > 1:
-            _keep_workers(settings, ready_file)
-            return
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_run_until_stopped(settings, ready_file))
+        _run(settings, ready_file)
 
 
 def _settings(options: Choices, config: Path | None) -> Settings:
@@ -242,8 +231,21 @@ def _settings(options: Choices, config: Path | None) -> Settings:
     return settle([options, environment, read.choices], read.namespace, read.others)
 
 
-def _prepare_data_folder(folder: Path) -> None:
+def _run(settings: Settings, ready_file: Path | None) -> None:
+    if settings.workers > 1:
+        _keep_workers(settings, ready_file)
+        return
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_run_until_stopped(settings, ready_file))
+
+
+def _prepare_data_folder(settings: Settings) -> None:
     """Make the folder and try to write in it, so that a mistake shows before anything starts."""
+    folder = settings.data
+    if settings.places:
+        if any(folder.glob("store-*.db")):
+            _log.warning("stores are given by URL: those in the folder %s are not served", folder)
+        return
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
