@@ -144,7 +144,7 @@ def steps_of_all_calls(measured: Measured) -> Counter[str]:
 
 @pytest.mark.parametrize(
     "large",
-    [20 * SMALL, pytest.param(1000 * SMALL, marks=[pytest.mark.prove, pytest.mark.timeout(1200)])],
+    [20 * SMALL, pytest.param(1000 * SMALL, marks=[pytest.mark.prove, pytest.mark.timeout(1800)])],
 )
 def test_calls_take_the_same_steps_on_a_larger_backlog(measured: Measured, large: int) -> None:
     database = measured.database

@@ -12,11 +12,15 @@ from typing import Any
 import psycopg
 import pytest
 
+from bendybus.store.postgres.consecutive import CONSECUTIVE
 from bendybus.store.postgres.planning import DISABLED_COST, SESSION_SETTINGS
-from bendybus.store.sql.statements import read_statements
+from bendybus.store.postgres.statements import STATEMENTS
 
 POSTGRES = files("bendybus.store.postgres")
-STATEMENTS = read_statements(POSTGRES)
+EVERY_STATEMENT = {
+    **STATEMENTS,
+    **{f"{name}, consecutive": text for name, text in CONSECUTIVE.items()},
+}
 # Made when a store is opened or looked over, of tables with few rows: one per entity, or per chunk.
 NOT_OF_TRAFFIC = {
     "access",
@@ -138,7 +142,7 @@ def plan(connection: Connection, statement: str, options: str = "COSTS OFF") -> 
 def plans(connection: Connection) -> dict[str, str]:
     return {
         name: plan(connection, statement)
-        for name, statement in STATEMENTS.items()
+        for name, statement in EVERY_STATEMENT.items()
         if name not in NOT_OF_TRAFFIC
     }
 
@@ -147,7 +151,7 @@ def test_no_statement_needs_what_is_switched_off(connection: Connection) -> None
     look(connection)
     dear = {
         name
-        for name, statement in STATEMENTS.items()
+        for name, statement in EVERY_STATEMENT.items()
         if name not in NOT_OF_TRAFFIC and cost(connection, statement) >= DISABLED_COST
     }
     assert dear == set()
