@@ -21,7 +21,7 @@ OLDEST_SERVER: Final = 140_000
 
 # How long to wait for a connection to each of the hosts that the URL names.
 CONNECT_SECONDS: Final = 3
-# How long a statement may take at the server, and how long it may wait for its turn in it.
+# How long a statement may take at the server.
 STATEMENT_SECONDS: Final = 6
 # How long we wait for an answer: longer than the server works on it.
 ANSWER_SECONDS: Final = 8.0
@@ -32,7 +32,6 @@ UNACKNOWLEDGED_SECONDS: Final = 5
 
 _BOUNDS: Final[Mapping[str, str]] = {
     "statement_timeout": f"{STATEMENT_SECONDS}s",
-    "lock_timeout": f"{STATEMENT_SECONDS - 1}s",
     "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
     "tcp_user_timeout": f"{UNACKNOWLEDGED_SECONDS}s",
     "tcp_keepalives_idle": "2",

@@ -40,6 +40,10 @@ class Pacing:
     retry_seconds: float = 0.5
     # How often to ask for the caretaker's place, and whether the catalog was changed.
     beat_seconds: float = 1.0
+    # How long to wait for our turn: longer than anybody can have it, who is not one of very many.
+    turn_seconds: float = 5.0
+    # How long to wait for an answer: longer than the server works on it.
+    answer_seconds: float = ANSWER_SECONDS
 
 
 DEFAULT_PACING: Final = Pacing()
@@ -60,6 +64,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
         # Where the store is; another when it was moved.
         self._url = url
         self._identity = identity
+        self._pacing = pacing
         # The last time that this front end became the caretaker.
         self._taken_over: asyncio.Future[None] | None = None
         self._attendant = Attendant(
@@ -169,11 +174,16 @@ class PostgresStore(SqlStore[PostgresDatabase]):
     def _open(self) -> PostgresDatabase:
         """Connect, and make the tables if they are not there. Runs in the lane's thread."""
         while True:
-            connection = connect(self._url, purpose=f"store {self._number} lane")
+            connection = connect(
+                self._url,
+                purpose=f"store {self._number} lane",
+                settings={"lock_timeout": f"{self._pacing.turn_seconds * 1000:.0f}ms"},
+            )
             try:
                 self._make_sure(connection)
                 database = PostgresDatabase(
-                    Wire(connection, patience=ANSWER_SECONDS), self._attendant.note_generation
+                    Wire(connection, patience=self._pacing.answer_seconds),
+                    self._attendant.note_generation,
                 )
                 if self._attendant.holds_place:
                     database.begin(is_synced=False)
