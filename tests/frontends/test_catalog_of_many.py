@@ -1,6 +1,7 @@
 """Entities, rules and keys that one front end changes are served by all (R7.1)."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -110,15 +111,15 @@ async def test_changes_of_several_at_once_all_hold(
 async def test_front_ends_that_start_together_make_the_declared_entities_once(
     open_stores: OpenStores, clock: ManualClock
 ) -> None:
-    starts = [front_end(open_stores, clock, [ORDERS, PARTS, NEWS]) for _ in range(3)]
-    front_ends = await asyncio.gather(*(each.__aenter__() for each in starts))
-    try:
-        for each in front_ends:
-            await until(lambda each=each: len(each.namespaces.records.by_number) == 4)
+    async with AsyncExitStack() as running:
+
+        async def start() -> FrontEnd:
+            served = front_end(open_stores, clock, [ORDERS, PARTS, NEWS])
+            return await running.enter_async_context(served)
+
+        front_ends = await asyncio.gather(start(), start(), start())
+        await until(lambda: all(len(each.namespaces.records.by_number) == 4 for each in front_ends))
         await check_alike(*front_ends)
-    finally:
-        for each in starts:
-            await each.__aexit__(None, None, None)
 
 
 @pytest.mark.spec("R4")

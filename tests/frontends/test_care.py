@@ -1,0 +1,169 @@
+"""What one of several front ends does for all: forwarding, removal of what is idle, the time."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from bendybus.broker.anchored_clock import AnchoredClock, clock_of
+from bendybus.broker.clock import SystemClock
+from bendybus.model.entity import Queue, QueueProperties
+from bendybus.model.ids import Instant, SubQueue
+from bendybus.model.message import Message
+from bendybus.testing.clock import ManualClock
+from tests.frontends.front_end import FrontEnd, OpenStores, front_end, numbered, until
+
+IDLE = timedelta(minutes=5)
+BRIEF = Queue("brief", QueueProperties(auto_delete_on_idle=IDLE))
+ENTRY = Queue("entry", QueueProperties(forward_to="goal", enable_partitioning=True))
+GOAL = Queue("goal", QueueProperties(enable_partitioning=True))
+EVERYTHING = 1 << 40
+ROUNDS = 4
+IN_A_ROUND = 40
+
+
+def ignored() -> None:
+    """Nobody has to be told."""
+
+
+async def held(front_end: FrontEnd, name: str) -> list[bytes]:
+    """Read all that a queue holds."""
+    queue = await front_end.queue(name)
+    return [
+        message.content
+        for source in queue.sub_queues[SubQueue.MAIN].sources
+        for message in await source.store.browse(
+            source.number, from_sequence=0, count_max=10_000, bytes_max=EVERYTHING
+        )
+    ]
+
+
+@asynccontextmanager
+async def sending(front_end: FrontEnd, messages: list[Message]) -> AsyncIterator[None]:
+    """Send messages beside what is done meanwhile; all are accepted at the end."""
+    task = asyncio.create_task(front_end.send("entry", *messages))
+    try:
+        yield
+    finally:
+        await task
+
+
+@pytest.mark.spec("R6")
+async def test_messages_are_forwarded_once_however_often_who_does_it_dies(
+    open_stores: OpenStores, clock: ManualClock
+) -> None:
+    sent = numbered(ROUNDS * IN_A_ROUND)
+    async with AsyncExitStack() as running:
+        last = await running.enter_async_context(front_end(open_stores, clock, [GOAL, ENTRY]))
+        for start in range(0, len(sent), IN_A_ROUND):
+            await last.look_after()
+            following = await running.enter_async_context(front_end(open_stores, clock))
+            async with sending(following, sent[start : start + IN_A_ROUND]):
+                await asyncio.sleep(random.uniform(0, 0.2))
+                await last.die()
+            last = following
+
+        async def has_arrived() -> bool:
+            arrived = await held(last, "goal")
+            return len(arrived) >= len(sent) and not await held(last, "entry")
+
+        await until(has_arrived)
+        counted = Counter(await held(last, "goal"))
+        assert counted == Counter(message.content for message in sent)
+
+
+@pytest.mark.spec("R4")
+async def test_what_is_used_through_another_front_end_is_not_idle(
+    open_stores: OpenStores, clock: ManualClock
+) -> None:
+    async with (
+        front_end(open_stores, clock, [BRIEF]) as one,
+        front_end(open_stores, clock) as other,
+    ):
+
+        async def pass_minutes(count: int) -> None:
+            for _ in range(count):
+                clock.advance(60)
+                for each in (one, other):
+                    await each.removal.look()
+
+        for using in (one, other):
+            queue = await using.queue("brief")
+            queue.note_link(ignored)
+            await pass_minutes(12)
+            assert not queue.is_gone
+            queue.note_link_gone(ignored)
+        await pass_minutes(4)
+        assert one.catalog.has("brief")
+
+        async def is_removed() -> bool:
+            await pass_minutes(1)
+            return not one.catalog.has("brief") and not other.catalog.has("brief")
+
+        await until(is_removed)
+
+
+async def test_front_ends_have_the_time_of_the_first_store_that_has_one(
+    open_stores: OpenStores,
+) -> None:
+    stores = open_stores()
+    await asyncio.gather(*(store.start() for store in stores))
+    try:
+        read = await stores[0].server_time()
+        clock = await clock_of(stores)
+        assert isinstance(clock, SystemClock if read is None else AnchoredClock)
+        assert clock.now() >= (read or 0)
+    finally:
+        await asyncio.gather(*(store.close() for store in stores))
+
+
+class Ticks:
+    """A machine's ticking, by hand."""
+
+    def __init__(self) -> None:
+        self.ms = 5_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def test_a_clock_counts_on_from_the_server_and_not_from_its_machine() -> None:
+    ticks = Ticks()
+    clock = AnchoredClock(Instant(1_000_000), ticks)
+    ticks.ms += 250
+    assert clock.now() == 1_000_250
+
+
+@pytest.mark.parametrize(("server_is_off", "follows_by"), [(200, 200), (600_000, 500)])
+def test_a_clock_follows_a_server_in_small_steps(server_is_off: int, follows_by: int) -> None:
+    ticks = Ticks()
+    clock = AnchoredClock(Instant(1_000_000), ticks)
+    read = Instant(1_000_000 + server_is_off)
+    clock.correct(read, asked_at=ticks.ms, answered_at=ticks.ms)
+    assert clock.now() == 1_000_000 + follows_by
+
+
+def test_a_clock_never_goes_back() -> None:
+    ticks = Ticks()
+    clock = AnchoredClock(Instant(1_000_000), ticks)
+    clock.correct(Instant(999_900), asked_at=ticks.ms, answered_at=ticks.ms)
+    assert clock.now() == 1_000_000
+    ticks.ms += 150
+    assert clock.now() == 1_000_050
+
+
+def test_a_reading_moves_a_clock_no_further_than_it_is_sure() -> None:
+    ticks = Ticks()
+    clock = AnchoredClock(Instant(1_000_000), ticks)
+    asked_at = ticks.ms
+    ticks.ms += 100
+    clock.correct(Instant(1_000_130), asked_at=asked_at, answered_at=ticks.ms)
+    assert clock.now() == 1_000_130
+    ticks.ms += 10_000
+    slow = ticks.ms - 5_000
+    clock.correct(Instant(1), asked_at=slow, answered_at=ticks.ms)
+    assert clock.now() == 1_010_130
