@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import psycopg
@@ -78,7 +78,14 @@ async def identify(
                 places[number],
                 looked.place,
             )
-    return {number: (now_at[number], identities[number]) for number in places}
+    return {
+        number: (
+            now_at[number],
+            # A file, or the database before, says that the store is there.
+            replace(identities[number], follows=not is_needed or now_at[number] != place),
+        )
+        for number, place in places.items()
+    }
 
 
 def _look_at_all(places: Mapping[int, StorePlace], *, is_needed: bool) -> dict[int, Looked]:
@@ -183,7 +190,10 @@ def _identities(
     names = sorted(chosen.namespace.name for chosen in settings.namespaces)
     if settings.places:
         identities = agree(
-            {number: looked.identity for number, looked in found.items()},
+            {
+                number: _completed(looked, is_followed=looked.place != places[number])
+                for number, looked in found.items()
+            },
             [str(place) for place in settings.places],
             names,
         )
@@ -191,10 +201,18 @@ def _identities(
     # Stores that were moved out of the data folder, one by one.
     cluster = cluster_of(settings.data)
     moved = {
-        number: StoreIdentity(cluster, number, settings.stores, tuple(names)) for number in places
+        number: StoreIdentity(cluster, number, settings.stores, tuple(names), follows=True)
+        for number in places
     }
     for number, looked in found.items():
         if looked.identity is None:
             raise StoreMismatch(moved[number].is_empty(str(looked.place)))
         moved[number].taken_up(looked.identity, str(looked.place))
     return moved
+
+
+def _completed(looked: Looked, *, is_followed: bool) -> StoreIdentity | None:
+    """Say which store it is: a copy that the place before has sent us to is the store."""
+    if looked.identity is None or not is_followed:
+        return looked.identity
+    return replace(looked.identity, is_copy=False)

@@ -21,6 +21,10 @@ class StoreIdentity:
     namespaces: tuple[str, ...]
     # Whether an empty database may become it; one that was used before must not be empty.
     may_claim: bool = field(default=False, compare=False)
+    # Of a database: whether a store is being copied there, and is elsewhere until that is done.
+    is_copy: bool = False
+    # Of who opens it: whether the place that the store has left sent it here. Then the copy is it.
+    follows: bool = field(default=False, compare=False)
 
     def is_empty(self, shown: str) -> str:
         """Say that the database is empty, and must not be."""
@@ -38,6 +42,11 @@ class StoreIdentity:
             raise StoreMismatch(
                 f"{shown} belongs to another broker, of the namespaces"
                 f" {', '.join(there.namespaces)}; give each broker databases of its own"
+            )
+        if there.is_copy and not self.follows:
+            raise StoreMismatch(
+                f"store {there.number} is being moved to {shown}, and is not complete there; list"
+                " the database that it is in, and end the move with bendybus store move"
             )
         if there.number != self.number:
             raise StoreMismatch(

@@ -1,6 +1,7 @@
 """Which store a database says it is: read, and written when it becomes one."""
 
 import json
+from typing import Final
 
 import psycopg
 
@@ -11,7 +12,9 @@ _READ = "SELECT cluster, number, count, namespaces, moved_to FROM bendybus.ident
 _CLAIM = (
     "INSERT INTO bendybus.identity (cluster, number, count, namespaces) VALUES (%s, %s, %s, %s)"
 )
-_RENEW = "UPDATE bendybus.identity SET count = %s, namespaces = %s"
+_RENEW = "UPDATE bendybus.identity SET cluster = %s, count = %s, namespaces = %s"
+# Before the name of the cluster, while a store is copied here.
+MOVING: Final = "moving:"
 
 
 class StoreMoved(Exception):
@@ -34,7 +37,14 @@ def read_identity(connection: "psycopg.Connection[tuple[object, ...]]") -> Store
     if moved_to is not None:
         raise StoreMoved(str(moved_to))
     names = tuple(map(str, json.loads(str(namespaces))))
-    return StoreIdentity(str(cluster), int(str(number)), int(str(count)), names)
+    name = str(cluster)
+    return StoreIdentity(
+        name.removeprefix(MOVING),
+        int(str(number)),
+        int(str(count)),
+        names,
+        is_copy=name.startswith(MOVING),
+    )
 
 
 def check_or_claim(
@@ -53,4 +63,4 @@ def check_or_claim(
         return
     known = identity.taken_up(there, shown)
     if known != there:
-        connection.execute(_RENEW, (known.count, json.dumps(known.namespaces)))
+        connection.execute(_RENEW, (known.cluster, known.count, json.dumps(known.namespaces)))

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import psycopg
@@ -13,11 +13,16 @@ from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.store_status import StoreStatus
 from bendybus.store.identity import StoreIdentity
 from bendybus.store.postgres.attendant import Attendant
-from bendybus.store.postgres.connecting import ANSWER_SECONDS, connect, shown
+from bendybus.store.postgres.connecting import (
+    ANSWER_SECONDS,
+    StoreUnreachable,
+    connect,
+    shown,
+)
 from bendybus.store.postgres.database import PostgresDatabase
 from bendybus.store.postgres.failures import PostgresFailures
 from bendybus.store.postgres.identity import StoreMoved, check_or_claim
-from bendybus.store.postgres.locks import TAKE_TURN
+from bendybus.store.postgres.locks import TAKE_TURN, TRY_USE, TRY_USE_ALONE
 from bendybus.store.postgres.migrating import make_tables
 from bendybus.store.postgres.vacuuming import Vacuum
 from bendybus.store.postgres.wire import Wire
@@ -59,12 +64,15 @@ class PostgresStore(SqlStore[PostgresDatabase]):
         *,
         identity: StoreIdentity,
         pacing: Pacing = DEFAULT_PACING,
+        is_alone: bool = False,
     ) -> None:
         self._number = number
         # Where the store is; another when it was moved.
         self._url = url
         self._identity = identity
         self._pacing = pacing
+        # Whether no other front end may serve from it while this one does.
+        self._is_alone = is_alone
         # The last time that this front end became the caretaker.
         self._taken_over: asyncio.Future[None] | None = None
         self._attendant = Attendant(
@@ -95,6 +103,16 @@ class PostgresStore(SqlStore[PostgresDatabase]):
             ),
             scanner,
         )
+
+    @property
+    def url(self) -> str:
+        """The URL that the store was given, or has moved to, with its password."""
+        return self._url
+
+    @property
+    def identity(self) -> StoreIdentity:
+        """Which store it is."""
+        return self._identity
 
     @property
     def path(self) -> str:
@@ -199,6 +217,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
                     shown(moved.url),
                 )
                 self._url = moved.url
+                self._identity = replace(self._identity, follows=True)
             except BaseException:
                 connection.close()
                 raise
@@ -209,6 +228,15 @@ class PostgresStore(SqlStore[PostgresDatabase]):
     def _make_sure(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         """Make sure of the tables, and of whose they are."""
         make_tables(connection, self.path)
+        [(is_ours,)] = connection.execute(TRY_USE_ALONE if self._is_alone else TRY_USE).fetchall()
+        if not is_ours:
+            raise StoreUnreachable(
+                f"{self.path} is served already by others, and this broker moved it there: start it"
+                " anew"
+                if self._is_alone
+                else f"{self.path} is served by the broker that moved it there, and by that one"
+                " alone until it is started anew"
+            )
         with connection.transaction():
             connection.execute(TAKE_TURN)
             check_or_claim(connection, self._identity, self.path)

@@ -159,6 +159,41 @@ class Lane(Generic[D]):
         if self.state is not StoreState.ONLINE:
             raise StoreUnavailable(self.number, self.reason)
 
+    async def leave(self, work: Callable[[D], None]) -> None:
+        """Stand still, in turn with what waits, do some last work, and close the database for good.
+
+        What is asked for from then on waits until `pass_on`. If the work raises, so does this, and
+        the lane goes on as if nothing had been asked.
+        """
+        raised: list[Exception] = []
+
+        def action() -> None:
+            database = self._database
+            if database is None:
+                raised.append(StoreUnavailable(self.number, self.reason))
+                return
+            try:
+                work(database)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lane goes on
+                raised.append(error)
+                return
+            self._let_go()
+            self._database = None
+            self._is_ending = True
+            with contextlib.suppress(*self._failures.every):
+                database.close()
+
+        await self._control(action)
+        if raised:
+            raise raised[0]
+
+    def pass_on(self, successor: "Lane[Any]") -> None:
+        """Hand all that waits, after `leave`, to the lane of the place that the store is at now."""
+        self.state, self.reason = StoreState.OFFLINE, "it was moved"
+        with contextlib.suppress(queue.Empty):
+            while True:
+                successor._waiting.put(self._waiting.get_nowait())  # noqa: SLF001 - one of its kind
+
     async def _control(self, action: Callable[[], None]) -> None:
         assert self._loop is not None, "the lane is not started"
         if self._is_closed:

@@ -11,7 +11,7 @@ from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
 from bendybus.model.scanned import Scanned
 from bendybus.model.staging import Chunk, StagedTally, Unfinished
-from bendybus.model.store_status import StoreState
+from bendybus.model.store_status import StoreState, StoreStatus
 from bendybus.store.figures import StoreFigures
 from bendybus.store.port import (
     AcceptSession,
@@ -86,6 +86,16 @@ class SqlStore(Generic[D]):
     async def start(self) -> None:
         """Open the database; see `Lane.start`."""
         await self._lane.start()
+
+    async def take_over(self, openings: int) -> Lane[D]:
+        """Start in place of a store that was opened so many times; return what does the work."""
+        self._lane.openings = openings
+        await self.start()
+        return self._lane
+
+    def status(self) -> StoreStatus:
+        """Say how the store is."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Finish what waits and close the database."""

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,11 +108,10 @@ def check_files(folder: Path, contents: BackupContents, on_bytes: OnBytes) -> No
     done = 0
     for store in contents.stores:
         path = folder / store.file
-        base = done
         try:
             size, checksum = path.stat().st_size, ""
             if size == store.size:
-                checksum = checksum_of(path, lambda count, base=base: on_bytes(base + count))
+                checksum = checksum_of(path, partial(_beyond, on_bytes, done))
         except OSError as error:
             raise BackupUnusable(
                 f"cannot read {path}: {error.strerror}; take another backup"
@@ -119,6 +119,10 @@ def check_files(folder: Path, contents: BackupContents, on_bytes: OnBytes) -> No
         if checksum != store.sha256:
             raise damaged(path)
         done += store.size
+
+
+def _beyond(on_bytes: OnBytes, before: int, count: int) -> None:
+    on_bytes(before + count)
 
 
 def damaged(path: Path) -> BackupUnusable:

@@ -1,11 +1,14 @@
 """A messaging store in one SQLite file."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from bendybus.model.scanned import Scanned
 from bendybus.model.store_status import StoreStatus
+from bendybus.store.scan import Scan
 from bendybus.store.sharing import Unshared
 from bendybus.store.sql.lane import Lane
 from bendybus.store.sql.scanner import OpenScans, Scanner
@@ -14,6 +17,7 @@ from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.store.sqlite.failures import SqliteFailures
 
 DEFAULT_PACING: Final = Pacing()
+T = TypeVar("T")
 
 
 class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
@@ -23,6 +27,8 @@ class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
         self, number: int, path: Path, *, vfs: str | None = None, pacing: Pacing = DEFAULT_PACING
     ) -> None:
         self.path = path
+        # The store that this one has become, once it was moved while it was open.
+        self._successor: SqlStore[Any] | None = None
         failures = SqliteFailures()
         scanner = Scanner(
             partial(_open_scans, path, vfs),
@@ -45,8 +51,40 @@ class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
         """Return what opens the file."""
         return partial(open_database, self.path, pacing, vfs=vfs)
 
+    async def give_way(self, successor: SqlStore[Any]) -> None:
+        """Be at another place, which `leave` has made ready: what waits meanwhile is done there.
+
+        To its callers it is the same store, which was away for a moment.
+        """
+        lane = self._lane
+        self._lane = await successor.take_over(lane.openings)
+        self._scanner.close()
+        self._successor = successor
+        lane.pass_on(self._lane)
+
+    def look(self, work: Callable[[SqliteDatabase], T]) -> "asyncio.Future[T]":
+        """Do something with the database, in turn with all others."""
+        return self._lane.submit(work, is_synced=False)
+
+    async def leave(self, work: Callable[[SqliteDatabase], None]) -> None:
+        """See `Lane.leave`."""
+        await self._lane.leave(work)
+
+    async def close(self) -> None:
+        """Close the file, or what came after it."""
+        if self._successor is not None:
+            await self._successor.close()
+        else:
+            await super().close()
+
+    def scan(self, request: Scan) -> "asyncio.Task[Scanned]":
+        """Read many messages as columns."""
+        return super().scan(request) if self._successor is None else self._successor.scan(request)
+
     def status(self) -> StoreStatus:
         """Say how the store is."""
+        if self._successor is not None:
+            return self._successor.status()
         lane = self._lane
         return StoreStatus(
             number=lane.number,
@@ -60,6 +98,8 @@ class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
     @property
     def log_bytes(self) -> int:
         """The size of the write-ahead log."""
+        if self._successor is not None:
+            return self._successor.log_bytes
         log = self.path.with_name(f"{self.path.name}-wal")
         return log.stat().st_size if log.exists() else 0
 

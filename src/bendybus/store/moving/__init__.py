@@ -1,0 +1,1 @@
+"""Moves what a store holds to another place while it is served."""
