@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +12,11 @@ import apsw
 import psycopg
 import pytest
 
-from bendybus.model.errors import StoreMismatch, StoreRefused
+from bendybus.model.errors import StoreMismatch, StoreRefused, StoreUnavailable
 from bendybus.store.identity import StoreIdentity
 from bendybus.store.moving.moving import MoveFailed, Progress, move
 from bendybus.store.moving.tables import SEEN, TABLES, MovedTable, Row
+from bendybus.store.postgres.column_types import column_types
 from bendybus.store.postgres.connecting import connect
 from bendybus.store.postgres.identity import StoreMoved, check_or_claim
 from bendybus.store.postgres.locks import TAKE_TURN
@@ -23,15 +24,24 @@ from bendybus.store.postgres.migrating import make_tables
 from bendybus.store.postgres.moving_from import PostgresSource
 from bendybus.store.postgres.moving_to import PostgresTarget
 from bendybus.store.postgres.texts import from_store
-from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
+from bendybus.store.sqlite.database import SqliteDatabase
 from bendybus.store.sqlite.moving_from import SqliteSource
+from bendybus.store.sqlite.statements import SCHEMA
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.postgres import PostgresServer
 
 IDENTITY: Final = StoreIdentity("cluster", 3, 4, ("ns",))
-ROWS: Final = 700
+ROWS: Final = 300
+CHANGE_SECONDS: Final = 0.005
 # Columns that must be what they are, or tell rows apart.
-FIXED: Final[dict[str, Any]] = {"kind": "queue", "topic": None, "places": "[]", "next_counter": 1}
+FIXED: Final[dict[str, Any]] = {
+    "kind": "queue",
+    "topic": None,
+    "places": "[]",
+    "next_counter": 1,
+    "sub_queue": 0,
+    "properties": "{}",
+}
 UNIQUE: Final = frozenset({"name", "nonce", "fragment", "position"})
 TEXTS: Final = ("", "plain", "nul\0within", "\uffff0", "ünï©ode ∑")
 
@@ -64,6 +74,12 @@ class Changing:
         self._rng = rng
         self._next = {table.name: 0 for table in (*TABLES, SEEN)}
 
+    def some_tables(self) -> Sequence[MovedTable]:
+        """Return all tables at first, and some of them while they are moved."""
+        if min(self._next[table.name] for table in TABLES) < ROWS:
+            return TABLES
+        return self._rng.sample(TABLES, 3)
+
     def new_row(self, table: MovedTable) -> Row:
         self._next[table.name] += 1
         types = {column: self._types[table.name, column] for column in table.columns}
@@ -78,28 +94,24 @@ class Changing:
 
 def change_sqlite(database: SqliteDatabase, changing: Changing, times: int) -> None:
     for _ in range(times):
-        for table in TABLES:
+        for table in changing.some_tables():
             columns = ", ".join(table.columns)
             marks = ", ".join("?" * len(table.columns))
             insert = f"INSERT INTO {table.name} ({columns}) VALUES ({marks})"
             database.execute(insert, changing.new_row(table))
             change_one(database.execute, table, changing.any_key(table), "?")
         digests = b"".join(changing.new_row(SEEN)[1] for _ in range(3))
-        database.execute(
-            "INSERT INTO seen (queue, seen_at, digests) VALUES (1, 5, ?)", (digests,)
-        )
+        database.execute("INSERT INTO seen (queue, seen_at, digests) VALUES (1, 5, ?)", (digests,))
 
 
-def change_postgres(
-    connection: "psycopg.Connection[Any]", changing: Changing, times: int
-) -> None:
+def change_postgres(connection: "psycopg.Connection[Any]", changing: Changing, times: int) -> None:
     def execute(text: str, values: Sequence[Any]) -> object:
         return connection.execute(text.encode(), [as_kept(value) for value in values])
 
     with connection.transaction():
         connection.execute(TAKE_TURN)
         for _ in range(times):
-            for table in (*TABLES, SEEN):
+            for table in (*changing.some_tables(), SEEN):
                 columns = ", ".join(table.columns)
                 marks = ", ".join(["%s"] * len(table.columns))
                 always = "OVERRIDING SYSTEM VALUE"
@@ -145,7 +157,7 @@ def rows_in_file(path: Path, table: MovedTable) -> set[Row]:
 
 def seen_in_file(path: Path) -> set[Row]:
     with closing(apsw.Connection(str(path))) as connection:
-        rows = connection.execute("SELECT queue, seen_at, digests FROM seen").fetchall()
+        rows: list[Row] = connection.execute("SELECT queue, seen_at, digests FROM seen").fetchall()
     return {
         (queue, digests[at : at + 12], seen_at)
         for queue, seen_at, digests in rows
@@ -154,66 +166,183 @@ def seen_in_file(path: Path) -> set[Row]:
 
 
 @pytest.fixture
-def target_url(shared_postgres: PostgresServer) -> Iterator[str]:
-    with shared_postgres.lent_database() as url:
-        yield url
+def databases(shared_postgres: PostgresServer) -> Iterator[tuple[str, str]]:
+    """Two, the first with the tables of a store."""
+    with shared_postgres.lent_database() as first, shared_postgres.lent_database() as second:
+        with closing(connect(first)) as connection:
+            make_tables(connection, "here")
+        yield first, second
 
 
 @pytest.fixture
-def column_kinds(target_url: str) -> dict[tuple[str, str], str]:
-    from bendybus.store.postgres.column_types import column_types
-
-    with closing(connect(target_url)) as connection:
-        make_tables(connection, "here")
-        return column_types(connection)
+def changing(databases: tuple[str, str]) -> Changing:
+    with closing(connect(databases[0])) as connection:
+        return Changing(column_types(connection), random.Random(random.getrandbits(32)))
 
 
-async def started(path: Path) -> SqliteStore:
-    store = SqliteStore(3, path)
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(3, tmp_path / "store-03.db")
     await store.start()
-    return store
+    yield store
+    await store.close()
 
 
-def source_of(store: SqliteStore, url: str) -> SqliteSource:
-    return SqliteSource(
-        store, asyncio.get_running_loop(), store.path.with_name("store-03.url"), url
-    )
+def moved_to(store: SqliteStore, url: str, progress: Progress) -> Awaitable[None]:
+    """Move a store from its file to a database."""
+    place = store.path.with_name("store-03.url")
+    source = SqliteSource(store, asyncio.get_running_loop(), place, url)
+
+    def work() -> None:
+        with closing(PostgresTarget(url, IDENTITY, is_escaped=False)) as target:
+            move(source, target, progress)
+
+    return asyncio.ensure_future(asyncio.to_thread(work))
 
 
 @pytest.mark.spec("R1.2")
 async def test_a_file_moves_to_a_server_while_it_changes(
-    tmp_path: Path, target_url: str, column_kinds: dict[tuple[str, str], str]
+    store: SqliteStore, databases: tuple[str, str], changing: Changing
 ) -> None:
-    rng = random.Random(seed := random.getrandbits(32))
-    store = await started(tmp_path / "store-03.db")
-    changing = Changing(column_kinds, rng)
     await store.look(lambda db: change_sqlite(db, changing, ROWS))
     progress = Progress()
-
-    def work() -> None:
-        with closing(PostgresTarget(target_url, IDENTITY, is_escaped=False)) as target:
-            move(source_of_store, target, progress)
-
-    source_of_store = source_of(store, target_url)
-    moving = asyncio.ensure_future(asyncio.to_thread(work))
+    moving = asyncio.ensure_future(moved_to(store, databases[1], progress))
     changes = 0
     while progress.stage == "copying" and not moving.done():
-        await store.look(lambda db: change_sqlite(db, changing, 2))
+        await store.look(lambda db: change_sqlite(db, changing, 1))
         changes += 1
-        await asyncio.sleep(0)
+        await asyncio.sleep(CHANGE_SECONDS)
     await moving
     assert changes > 10, "nothing changed while it moved"
     assert progress.caught_up > 10
-    assert (tmp_path / "store-03.url").read_text() == f"{target_url}\n"
-    check_moved_file(tmp_path / "store-03.db", target_url, seed)
+    assert store.path.with_name("store-03.url").read_text() == f"{databases[1]}\n"
+    with closing(connect(databases[1])) as connection:
+        check_as_in_file(connection, store.path)
 
 
-def check_moved_file(path: Path, url: str, seed: int) -> None:
-    with closing(connect(url)) as connection:
-        for table in TABLES:
-            assert rows_there(connection, table) == rows_in_file(path, table), f"{table} {seed}"
-        queues = {row[0] for row in rows_there(connection, TABLES[3])}
-        kept = {row for row in seen_in_file(path) if row[0] in queues}
-        assert rows_there(connection, SEEN) == kept
-        given = dict(connection.execute("SELECT kind, highest FROM number_given").fetchall())
-        assert given["queue"] >= max(queues)
+def check_as_in_file(connection: "psycopg.Connection[Any]", path: Path) -> None:
+    for table in TABLES:
+        assert rows_there(connection, table) == rows_in_file(path, table), table.name
+    [queue_table] = [table for table in TABLES if table.name == "queue"]
+    queues = {row[0] for row in rows_in_file(path, queue_table)}
+    kept = {row for row in seen_in_file(path) if row[0] in queues}
+    assert rows_there(connection, SEEN) == kept
+    given = dict(connection.execute("SELECT kind, highest FROM number_given").fetchall())
+    with closing(apsw.Connection(str(path))) as file:
+        rows: list[Row] = file.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+        before: dict[str, int] = dict(rows)
+    assert given == {"entity": before["entity"], "queue": before["queue"]}
+    for name, column in (("staged", "id"), ("reservation", "number")):
+        [(following,)] = connection.execute(
+            f"SELECT nextval(pg_get_serial_sequence('{name}', '{column}'))".encode()
+        ).fetchall()
+        assert following == before[name] + 1, "a number would be given again"
+
+
+async def test_a_store_moves_from_server_to_server_while_others_change_it(
+    databases: tuple[str, str], changing: Changing
+) -> None:
+    before, after = databases
+    with closing(connect(before)) as other:
+        claim = replace(IDENTITY, may_claim=True)
+        check_or_claim(other, claim, "here")
+        change_postgres(other, changing, ROWS)
+        progress = Progress()
+
+        def work() -> None:
+            with (
+                closing(PostgresSource(before, after)) as source,
+                closing(PostgresTarget(after, IDENTITY, is_escaped=True)) as target,
+            ):
+                move(source, target, progress)
+
+        moving = asyncio.ensure_future(asyncio.to_thread(work))
+        changes = 0
+        while progress.stage == "copying" and not moving.done():
+            change_postgres(other, changing, 1)
+            changes += 1
+            await asyncio.sleep(CHANGE_SECONDS)
+        await moving
+        assert changes > 10, "nothing changed while it moved"
+        assert progress.caught_up > 10
+        with closing(connect(after)) as connection:
+            for table in (*TABLES, SEEN):
+                assert rows_there(connection, table) == rows_there(other, table), table.name
+        with pytest.raises(StoreMoved) as moved:
+            check_or_claim(other, claim, "here")
+        assert moved.value.url == after
+        [(triggers,)] = other.execute(
+            "SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'changed_%'"
+        ).fetchall()
+        assert triggers == 0, "somebody still notes what changes"
+
+
+async def test_a_move_that_was_cut_off_is_begun_again_and_keeps_the_contents(
+    store: SqliteStore, databases: tuple[str, str], changing: Changing
+) -> None:
+    await store.look(lambda db: change_sqlite(db, changing, ROWS))
+    progress = Progress()
+    moving = asyncio.ensure_future(moved_to(store, databases[1], progress))
+    while True:
+        if progress.rows and progress.ends["message"] is None:
+            break
+        await asyncio.sleep(CHANGE_SECONDS)
+    await store.take_offline("to cut it off")
+    with pytest.raises((MoveFailed, StoreUnavailable)):
+        await moving
+    assert not store.path.with_name("store-03.url").exists()
+    await store.bring_online()
+    await store.look(lambda db: change_sqlite(db, changing, 10))
+    again = Progress()
+    await moved_to(store, databases[1], again)
+    assert again.kept > ROWS // 10
+    with closing(connect(databases[1])) as connection:
+        check_as_in_file(connection, store.path)
+
+
+async def test_nobody_serves_a_copy_unless_the_store_has_left_for_it(
+    store: SqliteStore, databases: tuple[str, str]
+) -> None:
+    await moved_to(store, databases[1], Progress())
+    with closing(connect(databases[1])) as connection:
+        with pytest.raises(StoreMismatch, match="not complete there"):
+            check_or_claim(connection, IDENTITY, "here")
+        check_or_claim(connection, replace(IDENTITY, follows=True), "here")
+        check_or_claim(connection, IDENTITY, "here")
+
+
+async def test_a_store_moves_only_to_an_empty_database(
+    store: SqliteStore, databases: tuple[str, str]
+) -> None:
+    with closing(connect(databases[0])) as connection:
+        check_or_claim(connection, replace(IDENTITY, may_claim=True), "here")
+    with pytest.raises(StoreRefused, match="holds a store already"):
+        await moved_to(store, databases[0], Progress())
+    with closing(PostgresTarget(databases[1], IDENTITY, is_escaped=False)):
+        with pytest.raises(MoveFailed, match="somebody else moves"):
+            await moved_to(store, databases[1], Progress())
+        with pytest.raises(MoveFailed, match="somebody else moves"):
+            PostgresSource(databases[1], databases[0])
+    await moved_to(store, databases[1], Progress())
+
+
+def test_every_table_and_column_of_a_store_is_moved(databases: tuple[str, str]) -> None:
+    with closing(connect(databases[0])) as connection:
+        there = set(column_types(connection))
+    moved = {(table.name, column) for table in (*TABLES, SEEN) for column in table.columns}
+    of_a_place = {"identity", "generation", "version", "number_given"}
+    # Where to look first for free messages; of 0 all are looked at.
+    there.remove(("queue", "free_from"))
+    assert {each for each in there if each[0] not in of_a_place} == moved
+    with closing(apsw.Connection(":memory:")) as file:
+        file.execute(SCHEMA)
+        names = [name for (name,) in file.execute("SELECT name FROM pragma_table_list")]
+        kept = {
+            (name, column)
+            for name in names
+            if not name.startswith("sqlite_")
+            for (column,) in file.execute("SELECT name FROM pragma_table_info(?)", (name,))
+        }
+    assert {each for each in kept if each[0] not in {"seen", "generation"}} == {
+        each for each in moved if each[0] != SEEN.name
+    }

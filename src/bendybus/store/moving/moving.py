@@ -1,9 +1,10 @@
 """Copies a store to another place beside its traffic, and lets the place change in one act.
 
 1. From the beginning the source notes the key of every row that changes.
-2. Table by table, in the order of keys, all rows are copied. Between two pages what was noted is
-   taken: a row that was copied already is copied again, or deleted there; of one that is still to
-   come nothing is done. So the notes stay few, however long it takes.
+2. Table by table, in the order of keys, the rows are copied up to the last that there was at the
+   beginning. Between two pages what was noted is taken: a row that was copied already, or is new,
+   is copied again, or deleted there; of one that is still to come nothing is done. So the notes
+   stay few, however long it takes.
 3. When all tables are through, what was noted meanwhile is taken, until it is little.
 4. Then the source stands still: the rest is taken, the target commits, and the source writes down,
    in one act, that it is elsewhere. Before it the source is the store, and all that was copied may
@@ -22,6 +23,9 @@ from bendybus.store.moving.tables import BODY, SEEN, TABLES, Key, MovedTable, Ro
 
 # What is copied together, unless one alone is more.
 BYTES_TOGETHER: Final = 1 << 20
+# How often what was noted is taken while all is copied, and how often in a row.
+FOLLOW_SECONDS: Final = 0.25
+TAKEN_TOGETHER_MAX: Final = 20
 # The source stands still when no more than so many rows are left to take.
 LITTLE: Final = 500
 CATCH_UP_SECONDS_MAX: Final = 300.0
@@ -43,6 +47,10 @@ class Change(NamedTuple):
 
 class Place(Protocol):
     """Where a store's tables can be read."""
+
+    def last_key(self, table: MovedTable) -> Key | None:
+        """Return the highest key; None if there are no rows."""
+        ...
 
     def page(self, table: MovedTable, after: Key | None) -> Sequence[Row]:
         """Return the next rows in the order of their keys; none when there are no more."""
@@ -127,11 +135,13 @@ class Progress:
     kept: int = 0
     caught_up: int = 0
     pause_seconds: float = 0.0
+    followed_at: float = 0.0
     stage: str = "copying"
     # Why it failed, if it did.
     reason: str | None = None
-    # Up to which key each table is copied.
-    positions: dict[str, Key] = field(default_factory=dict)
+    # Up to which key each table is copied, and up to which it is to be; None when it is.
+    positions: dict[str, Key | None] = field(default_factory=dict)
+    ends: dict[str, Key | None] = field(default_factory=dict)
 
 
 def move(source: Source, target: Target, progress: Progress) -> None:
@@ -139,6 +149,7 @@ def move(source: Source, target: Target, progress: Progress) -> None:
     source.begin()
     try:
         progress.rows_total = 2 * source.message_count()
+        progress.ends = {table.name: source.last_key(table) for table in TABLES}
         target.prepare()
         for table in TABLES:
             if table is BODY:
@@ -169,20 +180,28 @@ def move(source: Source, target: Target, progress: Progress) -> None:
 
 
 def _copy(source: Source, target: Target, table: MovedTable, progress: Progress) -> None:
+    end = progress.ends[table.name]
     after: Key | None = None
-    while rows := source.page(table, after):
+    while end is not None and after != end:
+        page = source.page(table, after)
+        rows = [row for row in page if table.key_of(row) <= end]
+        if not rows:
+            break
         target.add(table, rows)
         after = progress.positions[table.name] = table.key_of(rows[-1])
         progress.rows += len(rows)
         _follow(source, target, progress)
-    progress.positions[table.name] = _END
+    progress.ends[table.name] = None
 
 
 def _copy_contents(source: Source, target: Target, progress: Progress) -> None:
+    end = progress.ends[BODY.name]
+    last = -1 if end is None else end[0]
     after = -1
-    while sizes := source.content_sizes(after):
-        last = sizes[-1][0]
-        there = target.content_ids(after, last)
+    while after < last:
+        sizes = [each for each in source.content_sizes(after) if each[0] <= last]
+        until = sizes[-1][0] if sizes else last
+        there = target.content_ids(after, until)
         if gone := there.difference(number for number, _ in sizes):
             target.replace([Change(BODY, [(number,) for number in gone], ())])
         missing = [each for each in sizes if each[0] not in there]
@@ -190,12 +209,10 @@ def _copy_contents(source: Source, target: Target, progress: Progress) -> None:
             target.add(BODY, source.contents(ids))
         progress.rows += len(sizes)
         progress.kept += len(sizes) - len(missing)
-        after = last
+        after = until
         progress.positions[BODY.name] = (after,)
         _follow(source, target, progress)
-    if gone := target.content_ids(after, None):
-        target.replace([Change(BODY, [(number,) for number in gone], ())])
-    progress.positions[BODY.name] = _END
+    progress.ends[BODY.name] = None
 
 
 def _together(sizes: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -223,34 +240,38 @@ def _copy_seen(source: Source, target: Target, progress: Progress) -> None:
             return
 
 
-class _End:
-    """Comes after every key."""
-
-    def __ge__(self, other: object) -> bool:
-        return True
-
-
-_END: Final[Key] = (_End(),)
-
-
 def _follow(source: Source, target: Target, progress: Progress) -> None:
-    """Take some of what was noted, and do it where the copy has been already."""
-    done: list[Change] = []
-    for change in source.take():
-        position = progress.positions.get(change.table.name)
-        if change.table is SEEN:
-            done.append(change)
-        elif position is not None:
-            keys = [key for key in change.keys if _is_behind(key, position)]
-            rows = [row for row in change.rows if _is_behind(change.table.key_of(row), position)]
-            done.append(Change(change.table, keys, rows))
-    if done:
-        target.replace(done)
-        progress.caught_up += sum(len(change.keys) for change in done)
+    """Take what was noted, now and then, and do it unless the copy is still to come there."""
+    if time.monotonic() - progress.followed_at < FOLLOW_SECONDS:
+        return
+    for _ in range(TAKEN_TOGETHER_MAX):
+        changes = source.take()
+        coming = [
+            {key for key in keys if _is_coming(progress, table, key)} for table, keys, _ in changes
+        ]
+        target.replace(
+            [
+                Change(
+                    table,
+                    [key for key in keys if key not in still],
+                    [row for row in rows if table.key_of(row) not in still],
+                )
+                for (table, keys, rows), still in zip(changes, coming, strict=True)
+            ]
+        )
+        taken = sum(len(change.keys) for change in changes)
+        progress.caught_up += taken
+        if taken < LITTLE:
+            break
+    progress.followed_at = time.monotonic()
 
 
-def _is_behind(key: Key, position: Key) -> bool:
-    return position is _END or position >= key
+def _is_coming(progress: Progress, table: MovedTable, key: Key) -> bool:
+    end = progress.ends.get(table.name)
+    if end is None or key > end:
+        return False
+    position = progress.positions.get(table.name)
+    return position is None or key > position
 
 
 def _catch_up(source: Source, target: Target, progress: Progress) -> None:

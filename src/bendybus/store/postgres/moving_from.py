@@ -31,7 +31,7 @@ SELECT place FROM (
     SELECT c.place, sum(coalesce(octet_length(b.content), 0)) OVER (ORDER BY c.id)
             - coalesce(octet_length(b.content), 0) AS before
       FROM (SELECT ctid AS place, id FROM changed_body LIMIT 1000) c LEFT JOIN body b USING (id)
-) AS some WHERE before < 1048576
+) AS picked WHERE before < 1048576
 """
 
 
@@ -73,6 +73,13 @@ class PostgresSource:
         """How many messages there are, about."""
         [(count,)] = self._run("SELECT coalesce(sum(message_count), 0) FROM queue").fetchall()
         return int(count)
+
+    def last_key(self, table: MovedTable) -> Key | None:
+        """Return the highest key."""
+        keys = ", ".join(f"{name} DESC" for name in table.key)
+        return self._run(
+            f"SELECT {', '.join(table.key)} FROM {table.name} ORDER BY {keys} LIMIT 1"
+        ).fetchone()
 
     def page(self, table: MovedTable, after: Key | None) -> Sequence[Row]:
         """Return the next rows in the order of their keys."""

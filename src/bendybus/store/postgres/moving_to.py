@@ -68,8 +68,10 @@ class PostgresTarget:
         """Make rows be as they are at the source, or not be."""
         with self._connection.transaction():
             for change in changes:
-                self._delete(change.table, change.keys)
-                self._copy(change.table, change.rows)
+                if change.keys:
+                    self._delete(change.table, change.keys)
+                if change.rows:
+                    self._copy(change.table, change.rows)
 
     def complete(self, numbers: Mapping[str, int]) -> None:
         """Wait until everything is safe; numbers up to these were given."""

@@ -59,6 +59,10 @@ class SqliteSource:
         )
         return int(count)
 
+    def last_key(self, table: MovedTable) -> Key | None:
+        """Return the highest key."""
+        return self._in_lane(lambda db: _last_key(db, table))
+
     def page(self, table: MovedTable, after: Key | None) -> Sequence[Row]:
         """Return the next rows in the order of their keys."""
         return self._in_lane(lambda db: _page(db, table, after, table.rows_together))
@@ -176,6 +180,14 @@ def _page(database: SqliteDatabase, table: MovedTable, after: Key | None, count:
         (*(after or ()), count),
     ).fetchall()
     return rows
+
+
+def _last_key(database: SqliteDatabase, table: MovedTable) -> Key | None:
+    keys = ", ".join(f"{name} COLLATE BINARY DESC" for name in table.key)
+    found: list[Key] = database.execute(
+        f"SELECT {', '.join(table.key)} FROM {table.name} ORDER BY {keys} LIMIT 1"
+    ).fetchall()
+    return found[0] if found else None
 
 
 def _found(database: SqliteDatabase, table: MovedTable, keys: Sequence[Key]) -> list[Row]:
