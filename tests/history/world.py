@@ -11,7 +11,7 @@ several stores answers first.
 import asyncio
 import tempfile
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from bendybus.model.entity import Queue, Topic
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
+from tests.history.grounds import Ground, files
 
 T = TypeVar("T")
 
@@ -42,12 +43,16 @@ class World(RuleBasedStateMachine):
     """The broker, its stores and its clock."""
 
     store_count: ClassVar[int]
+    ground: ClassVar[Ground] = staticmethod(files)
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock()
         self.loop = asyncio.new_event_loop()
-        self.folder = tempfile.TemporaryDirectory(prefix="bendybus-")
+        self.standing = ExitStack()
+        folder = tempfile.TemporaryDirectory(prefix="bendybus-")
+        self.folder = Path(self.standing.enter_context(folder))
+        self.make_store = self.standing.enter_context(self.ground(self.store_count))
         self.running = AsyncExitStack()
         self.broker: LocalBroker
         self.run(self.open())
@@ -68,15 +73,20 @@ class World(RuleBasedStateMachine):
             raise AssertionError("it does not come to an end") from None
 
     async def open(self) -> None:
-        folder = Path(self.folder.name)
         self.broker = await self.running.enter_async_context(
-            local_broker(folder, self.entities(), self.clock, stores=self.store_count)
+            local_broker(
+                self.folder,
+                self.entities(),
+                self.clock,
+                stores=self.store_count,
+                make_store=self.make_store,
+            )
         )
 
     def teardown(self) -> None:
         self.run(self.running.aclose())
         self.loop.close()
-        self.folder.cleanup()
+        self.standing.close()
 
     @property
     def now(self) -> int:
