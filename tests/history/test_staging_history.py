@@ -20,6 +20,7 @@ from bendybus.model.errors import ArgumentInvalid, BusError
 from bendybus.model.message import Message
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
+from tests.history.grounds import Ground, MakeStore, databases, files
 from tests.unit.broker.staging_verbs import begin, grouped, held, publish
 
 pytestmark = pytest.mark.spec("R9.3")
@@ -48,15 +49,18 @@ class WriterModel:
 class World:
     """Some writers and a broker, and everything that may happen to them."""
 
-    def __init__(self, folder: Path, rng: random.Random) -> None:
+    def __init__(self, folder: Path, make_store: MakeStore, rng: random.Random) -> None:
         self.folder = folder
+        self.make_store = make_store
         self.rng = rng
         self.clock = ManualClock()
         self.writers = [WriterModel(name) for name in WRITERS]
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[LocalBroker]:
-        async with local_broker(self.folder, ENTITIES, self.clock, stores=STORES) as broker:
+        async with local_broker(
+            self.folder, ENTITIES, self.clock, stores=STORES, make_store=self.make_store
+        ) as broker:
             yield broker
         for writer in self.writers:
             writer.opened.clear()
@@ -157,15 +161,25 @@ def check(world: World, there: list[str]) -> None:
             assert of_batch or batch not in writer.told, "a batch is lost"
 
 
+@pytest.fixture
+def ground(request: pytest.FixtureRequest) -> Ground:
+    if request.param == "databases":
+        return databases(request.getfixturevalue("blank_stores"))
+    return files
+
+
 @pytest.mark.parametrize(
-    "histories",
+    ("ground", "histories"),
     [
-        pytest.param(6, marks=pytest.mark.timeout(240)),
-        pytest.param(300, marks=[pytest.mark.prove, pytest.mark.timeout(3600)]),
+        pytest.param("files", 6, marks=pytest.mark.timeout(240)),
+        pytest.param("databases", 2, marks=pytest.mark.timeout(240)),
+        pytest.param("files", 300, marks=[pytest.mark.prove, pytest.mark.timeout(3600)]),
+        pytest.param("databases", 100, marks=[pytest.mark.prove, pytest.mark.timeout(3600)]),
     ],
+    indirect=["ground"],
 )
 async def test_in_any_history_every_batch_is_there_once(
-    histories: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, histories: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "CHUNK_MESSAGES_MAX", 3)
     told = 0
@@ -173,20 +187,26 @@ async def test_in_any_history_every_batch_is_there_once(
         seed = random.getrandbits(32)
         folder = tmp_path / str(history)
         folder.mkdir()
-        world = World(folder, random.Random(seed))
-        for _ in range(3):
-            async with world.life() as broker:
-                for _ in range(STEPS // 3):
-                    await world.step(broker)
-        async with world.life() as broker:
-            finisher = Finisher(broker.namespaces, world.clock)
-            await finisher.look()
-            for writer in world.writers:
-                await world.publish_again(broker, writer)
-            there = [each.content.decode() for each in await held(broker.queue("parts"))]
+        with ground(STORES) as make_store:
+            world = World(folder, make_store, random.Random(seed))
+            there = await lived_through(world)
         try:
             check(world, there)
         except AssertionError as error:
             raise AssertionError(f"{error}, with seed {seed}") from error
         told += sum(len(writer.told) for writer in world.writers)
     assert told * 3 >= histories, "hardly anything was published"
+
+
+async def lived_through(world: World) -> list[str]:
+    """Live, and return what is there in the end."""
+    for _ in range(3):
+        async with world.life() as broker:
+            for _ in range(STEPS // 3):
+                await world.step(broker)
+    async with world.life() as broker:
+        finisher = Finisher(broker.namespaces, world.clock)
+        await finisher.look()
+        for writer in world.writers:
+            await world.publish_again(broker, writer)
+        return [each.content.decode() for each in await held(broker.queue("parts"))]
