@@ -15,7 +15,7 @@ from bendybus.broker.rules import add_rule
 from bendybus.broker.update import update
 from bendybus.model.access import AccessRule, Right, make_sas
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic
-from bendybus.model.errors import EntityExists, EntityNotFound
+from bendybus.model.errors import EntityExists, EntityNotFound, ServerBusy
 from bendybus.model.rule import Rule, SqlFilter
 from bendybus.testing.clock import ManualClock
 from tests.frontends.front_end import ORDERS, PARTS, FrontEnd, OpenStores, front_end, until
@@ -120,6 +120,29 @@ async def test_front_ends_that_start_together_make_the_declared_entities_once(
         front_ends = await asyncio.gather(start(), start(), start())
         await until(lambda: all(len(each.namespaces.records.by_number) == 4 for each in front_ends))
         await check_alike(*front_ends)
+
+
+@pytest.mark.spec("R7.1")
+async def test_who_was_paused_in_his_turn_changes_nothing_after_another_had_it(
+    open_stores: OpenStores, clock: ManualClock
+) -> None:
+    async with (
+        front_end(open_stores, clock, [ORDERS]) as paused,
+        front_end(open_stores, clock) as other,
+    ):
+        known = paused.catalog.record("orders")
+        late = replace(known, version=known.version + 1, updated_at=clock.now())
+        for store in paused.stores:
+            await store.prepare([late])
+        changed = replace(ORDERS, properties=QueueProperties(max_delivery_count=3))
+        await update(other.catalog, changed, now=clock.now())
+        for store in paused.stores:
+            with pytest.raises(ServerBusy):
+                await store.put_entities([late], is_prepared=True)
+            with pytest.raises(ServerBusy):
+                await store.prepare([late])
+        await paused.namespaces.records.following.look()
+        await check_alike(paused, other)
 
 
 @pytest.mark.spec("R4")

@@ -13,7 +13,7 @@ from bendybus.broker.sessions import accept_session, release_session
 from bendybus.broker.settle import settle
 from bendybus.model.entity import Queue, QueueProperties
 from bendybus.model.errors import SessionCannotBeLocked
-from bendybus.model.ids import QueueNumber
+from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Message, StoredMessage
 from bendybus.model.outcome import Complete
 from bendybus.testing.clock import ManualClock
@@ -162,7 +162,7 @@ async def locked_and_scheduled(front_end: FrontEnd, clock: ManualClock) -> None:
     await front_end.send("orders", Message(b"locked"))
     assert len(await received(await front_end.receiver("orders"), 1)) == 1
     await front_end.send("orders", Message(b"expired", time_to_live_ms=10_000))
-    at = clock.now() + 20_000
+    at = Instant(clock.now() + 20_000)
     await front_end.send("orders", Message(b"scheduled", scheduled_at=at))
     ledger = (await front_end.queue("ledger")).main
     await front_end.send("ledger", Message(b"in a session", session_id="s"))

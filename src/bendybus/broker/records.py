@@ -117,6 +117,7 @@ class Records:
                 return
             try:
                 async with self._turns_of_stores():
+                    await self._look()
                     await self._agree(has_turn=True)
             except BusError as error:
                 _log.warning("the stores cannot be brought to one state now: %s", error)
@@ -131,10 +132,15 @@ class Records:
             yield
 
     async def _look(self) -> None:
-        """Learn how old shared stores are now: any call that they answer tells."""
+        """Learn how old shared stores are now, as any call tells, and undo what others prepared.
+
+        Whoever was in the turn before is not any more. If he was only paused, and goes on, he finds
+        that what he prepared is gone, or that something else is: so of two who think that it is
+        their turn one is refused by every store, before either has changed any.
+        """
         if self.is_shared:
             self._numbering = None
-            await self.numbering()
+            await asyncio.gather(*map(_undo_prepared, self.stores))
 
     async def _note_own_change(self) -> None:
         """In the turn nobody else has changed anything: what has changed need not be read again."""
@@ -190,12 +196,17 @@ class Records:
         the change is it unknown whether it was made (`StoreFailed`), until they are back.
         """
         prepared = await _all(store.prepare(records) for store in self.stores)
-        for refusal in prepared:
-            if refusal is not None:
-                # Who cannot be told keeps a note, which counts for nothing without the others.
-                await _all(store.prepare(()) for store in self.stores if store.is_online)
-                raise refusal
-        put = await _all(store.put_entities(records) for store in self.stores)
+        refusal = next((each for each in prepared if each is not None), None)
+        if refusal is not None:
+            # Who cannot be told keeps a note, which counts for nothing without the others.
+            noted = [
+                store
+                for store, failure in zip(self.stores, prepared, strict=True)
+                if failure is None and store.is_online
+            ]
+            await _all(store.prepare(()) for store in noted)
+            raise refusal
+        put = await _all(store.put_entities(records, is_prepared=True) for store in self.stores)
         for at, failure in enumerate(put):
             if failure is not None:
                 self._agreed[at] = NEVER
@@ -293,7 +304,11 @@ class Records:
 
     async def _bring_up(self, store: Store, behind: Sequence[EntityRecord]) -> None:
         """Let one store have what holds, and nothing prepared: who has put it has the record."""
-        if behind:
+        if behind and store.is_shared:
+            # Who was paused in his turn until another had it finds what that one has prepared.
+            await store.prepare(behind)
+            await store.put_entities(behind, is_prepared=True)
+        elif behind:
             await store.put_entities(behind)
         elif await store.prepared():
             await store.prepare(())
@@ -315,6 +330,11 @@ def _behind(
         if versions.get(each.number) != each.version
         and not (each.is_removed and each.number not in versions)
     ]
+
+
+async def _undo_prepared(store: Store) -> None:
+    if store.is_shared and store.is_online and await store.prepared():
+        await store.prepare(())
 
 
 async def _numbers_given(store: Store) -> NumbersGiven:

@@ -17,11 +17,10 @@ from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.rule import Rule
 from bendybus.model.scanned import Scanned
 from bendybus.model.staging import Chunk, StagedTally, Unfinished
-from bendybus.model.store_status import StoreStatus
-from bendybus.store.figures import StoreFigures
 from bendybus.store.readers import ReaderStore
 from bendybus.store.scan import Scan
 from bendybus.store.sharing import Sharing
+from bendybus.store.switch import StoreSwitch
 
 # The end of a lock that lasts as long as its store is open (promise 10).
 UNTIL_REOPENED: Final = Instant(1 << 61)
@@ -413,7 +412,9 @@ class EntityStore(Protocol):
     def prepare(self, records: Sequence[EntityRecord]) -> Awaitable[None]:
         """Note entities as they are about to be put, in place of what was noted before.
 
-        Raises as `put_entities` would. None at all: nothing is about to be put any more.
+        Raises as `put_entities` would. None at all: nothing is about to be put any more. Where
+        others share the store nothing takes the place of what is noted, nor of what is as new:
+        `ServerBusy`.
         """
         ...
 
@@ -421,11 +422,14 @@ class EntityStore(Protocol):
         """Return what was noted and not put."""
         ...
 
-    def put_entities(self, records: Sequence[EntityRecord]) -> Awaitable[None]:
+    def put_entities(
+        self, records: Sequence[EntityRecord], *, is_prepared: bool = False
+    ) -> Awaitable[None]:
         """Create or replace entities, and make queues for the fragments that live here.
 
         All or none. A topic comes before its subscriptions. Raises `EntityExists` if a name or a
-        queue belongs to another entity. What was noted by `prepare` is forgotten.
+        queue belongs to another entity. What was noted by `prepare` is forgotten. With
+        `is_prepared` they must be what was noted last, or `ServerBusy` is raised.
         """
         ...
 
@@ -447,26 +451,6 @@ class AccessStore(Protocol):
 
     def put_access(self, record: AccessRecord) -> Awaitable[None]:
         """Write the rules of a namespace, unless newer ones are here."""
-        ...
-
-
-class StoreSwitch(Protocol):
-    """Takes a store out of service and back."""
-
-    def status(self) -> StoreStatus:
-        """Say how the store is."""
-        ...
-
-    def figures(self) -> StoreFigures:
-        """Say what it has done since the broker started, whether it is online or not."""
-        ...
-
-    async def take_offline(self, reason: str) -> None:
-        """Stop serving; calls under way finish first."""
-        ...
-
-    async def bring_online(self) -> None:
-        """Serve again. Raises `StoreUnavailable` if the database still fails."""
         ...
 
 

@@ -35,13 +35,15 @@ class FragileStore(SqliteStore):
             await self._fail()
         await super().prepare(records)
 
-    async def put_entities(self, records: Sequence[EntityRecord]) -> None:  # type: ignore[override]  # waits
+    async def put_entities(  # type: ignore[override]  # waits
+        self, records: Sequence[EntityRecord], *, is_prepared: bool = False
+    ) -> None:
         if self.fails_at == "put":
             await self._fail()
         if self.fails_at == "busy":
             self.fails_at = ""
             raise ServerBusy("It has too much to do.")
-        await super().put_entities(records)
+        await super().put_entities(records, is_prepared=is_prepared)
 
     async def _fail(self) -> None:
         self.fails_at = ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from bendybus.model.entity import Topic
-from bendybus.model.errors import EntityExists, EntityNotFound
+from bendybus.model.errors import EntityExists, EntityNotFound, ServerBusy
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.operations import ForgetSeen
 from bendybus.store.entity_text import (
@@ -22,6 +22,7 @@ from bendybus.store.sql.runs import unfold_oldest
 from bendybus.store.sql.seen import forget
 from bendybus.store.sql.settling import Found, delete
 
+_OVERTAKEN: Final = "Another front end has changed the catalog of messaging store"
 # A row of the table `entity`.
 Row = tuple[Any, ...]
 
@@ -40,7 +41,16 @@ def versions(database: SqlDatabase) -> dict[EntityNumber, int]:
 
 
 def prepare(database: SqlDatabase, store: int, records: Sequence[EntityRecord]) -> None:
-    """Note what is about to be put in place of what was noted before; raises as `put_entities`."""
+    """Note what is about to be put in place of what was noted before; raises as `put_entities`.
+
+    Others who share the store may have had the turn since these were made of what was read: then
+    they are refused, or of two changes of the same version each store could have another.
+    """
+    if records and database.is_shared:
+        known = versions(database)
+        is_behind = any(known.get(record.number, 0) >= record.version for record in records)
+        if is_behind or database.rows("prepared"):
+            raise ServerBusy(f"{_OVERTAKEN} {store}; try again.")
     database.execute("SAVEPOINT trial")
     try:
         for record in records:
@@ -175,12 +185,23 @@ def _remove_some(database: SqlDatabase, queue: int, count_max: int) -> bool:
     return forget(database, oldest, Instant(0)) > 0
 
 
-def put_entities(database: SqlDatabase, store: int, records: Sequence[EntityRecord]) -> None:
+def put_entities(
+    database: SqlDatabase,
+    store: int,
+    records: Sequence[EntityRecord],
+    *,
+    is_prepared: bool = False,
+) -> None:
     """Write entities, and make the four queues of each of their fragments that live here.
 
-    Raises `EntityExists` if a name, or a queue of its places, belongs to another, and
-    `EntityNotFound` for a subscription of a topic that is not here.
+    Raises `EntityExists` if a name, or a queue of its places, belongs to another, `EntityNotFound`
+    for a subscription of a topic that is not here, and `ServerBusy` if they are said to be prepared
+    and are not: somebody else has prepared something since, or put it.
     """
+    if is_prepared:
+        noted = dict(database.rows("prepared"))
+        if noted != {record.number: _encoded(record).text for record in records}:
+            raise ServerBusy(f"{_OVERTAKEN} {store}; try again.")
     for record in records:
         _write_entity(database, store, record)
     database.run("forget_prepared")

@@ -312,11 +312,14 @@ class SqlStore(Generic[D]):
         """Return what was noted and not put."""
         return self._lane.submit(catalog.prepared, is_synced=False)
 
-    def put_entities(self, records: Sequence[EntityRecord]) -> "asyncio.Future[None]":
+    def put_entities(
+        self, records: Sequence[EntityRecord], *, is_prepared: bool = False
+    ) -> "asyncio.Future[None]":
         """Create or replace entities, and make queues for the fragments that live here."""
         number = self._lane.number
         return self._lane.submit(
-            lambda db: catalog.put_entities(db, number, records), is_synced=True
+            lambda db: catalog.put_entities(db, number, records, is_prepared=is_prepared),
+            is_synced=True,
         )
 
     def access(self) -> "asyncio.Future[list[AccessRecord]]":
