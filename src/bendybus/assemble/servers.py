@@ -1,7 +1,9 @@
 """Looks at the databases of all stores before any of them is opened, whether they are the ones.
 
-Nothing is written here. What somebody has to mend is refused; a server that cannot be reached is
-left out, as a store may be away at any time.
+What somebody has to mend is refused, and nothing was written then; a server that cannot be reached
+is left out, as a store may be away at any time. New databases are claimed one after the other, in
+the order of the list, so that a start that was cut off, and front ends that start at once, find
+some of the first ones claimed, and the rest may follow.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from bendybus.model.store_place import StorePlace, read_place
 from bendybus.settings import Settings
 from bendybus.store.identity import StoreIdentity, agree
 from bendybus.store.postgres.connecting import StoreUnreachable, connect
-from bendybus.store.postgres.identity import StoreMoved, read_identity
+from bendybus.store.postgres.identity import StoreMoved, claim, read_identity
 from bendybus.store.postgres.migrating import check_tables
 from bendybus.store.postgres.store import CONNECTIONS_PER_STORE
 from bendybus.store.sqlite.data_folder import cluster_of
@@ -35,7 +37,8 @@ SELECT extract(epoch FROM pg_postmaster_start_time())::text,
     current_setting('max_connections')::int
         - current_setting('superuser_reserved_connections')::int,
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
-    has_database_privilege(current_database(), 'CREATE')
+    has_database_privilege(current_database(), 'CREATE'),
+    (SELECT system_identifier::text FROM pg_control_system())
 """
 _HAS_TABLES: Final = "SELECT to_regclass('bendybus.identity') IS NOT NULL"
 
@@ -50,6 +53,8 @@ class Looked:
     place: StorePlace
     server: str
     database: int
+    # Says the same to all who look, and of no other database: made of numbers given at creation.
+    birthmark: str
     # How many sessions the server allows, and has, those of this look among them.
     sessions_max: int
     sessions: int
@@ -63,11 +68,12 @@ async def identify(
 
     `front_ends` is how many of them this process counts for. Raises `StartRefused`.
     """
-    is_needed = bool(settings.places)
-    found = await asyncio.to_thread(_look_at_all, places, is_needed=is_needed)
-    _check_apart(found)
-    _check_sessions(list(found.values()), front_ends)
-    identities = _identities(settings, places, found)
+    try:
+        found, identities = await asyncio.to_thread(_agreed, settings, places, front_ends)
+    except StoreMismatch:
+        # Another front end may have claimed some between two glances; a second look sees all.
+        found, identities = await asyncio.to_thread(_agreed, settings, places, front_ends)
+    await asyncio.to_thread(_claim, found, identities)
     now_at = dict(places)
     for number, looked in found.items():
         now_at[number] = looked.place
@@ -82,10 +88,32 @@ async def identify(
         number: (
             now_at[number],
             # A file, or the database before, says that the store is there.
-            replace(identities[number], follows=not is_needed or now_at[number] != place),
+            replace(identities[number], follows=not settings.places or now_at[number] != place),
         )
         for number, place in places.items()
     }
+
+
+def _agreed(
+    settings: Settings, places: Mapping[int, StorePlace], front_ends: int
+) -> tuple[dict[int, Looked], dict[int, StoreIdentity]]:
+    """Look at the databases, and say which stores they are to be."""
+    found = _look_at_all(places, is_needed=bool(settings.places))
+    _check_apart(found)
+    _check_sessions(list(found.values()), front_ends)
+    return found, _identities(settings, places, found)
+
+
+def _claim(found: Mapping[int, Looked], identities: Mapping[int, StoreIdentity]) -> None:
+    """Make those that are empty ours. The count is what there is so far; opening makes it whole."""
+    for number, looked in sorted(found.items()):
+        if looked.identity is None:
+            identity = replace(identities[number], count=number + 1)
+            try:
+                with closing(connect(looked.place.url, purpose="claim")) as connection:
+                    claim(connection, identity, str(looked.place))
+            except (StoreUnreachable, psycopg.Error) as error:
+                raise StartRefused(f"{looked.place} cannot be set up: {error}") from None
 
 
 def _look_at_all(places: Mapping[int, StorePlace], *, is_needed: bool) -> dict[int, Looked]:
@@ -143,7 +171,8 @@ def _read_identity(connection: _Connection, place: StorePlace) -> StoreIdentity 
 
 
 def _look(place: StorePlace, connection: _Connection) -> Looked:
-    [(server, database, sessions_max, sessions, may_create)] = connection.execute(_LOOK).fetchall()
+    [row] = connection.execute(_LOOK).fetchall()
+    server, database, sessions_max, sessions, may_create, system = row
     identity = _read_identity(connection, place)
     if identity is None and not may_create:
         role = connection.info.user
@@ -151,7 +180,8 @@ def _look(place: StorePlace, connection: _Connection) -> Looked:
             f"{place}: the role {role} may not make tables there; GRANT CREATE ON DATABASE"
             f" {connection.info.dbname} TO {role}"
         )
-    return Looked(place, server, database, sessions_max, sessions, identity)
+    birthmark = f"{system}-{database}"
+    return Looked(place, server, database, birthmark, sessions_max, sessions, identity)
 
 
 def _check_apart(found: Mapping[int, Looked]) -> None:
@@ -196,6 +226,8 @@ def _identities(
             },
             [str(place) for place in settings.places],
             names,
+            # Front ends that start at once must not name it each for itself.
+            new_cluster=found[min(found)].birthmark,
         )
         return dict(enumerate(identities))
     # Stores that were moved out of the data folder, one by one.

@@ -4,7 +4,6 @@ Front ends find their stores by URLs alone, and a wrong one would mix the messag
 leave fragments out. So each database says which store it is, and whoever opens it compares.
 """
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -61,11 +60,13 @@ def agree(
     found: Mapping[int, StoreIdentity | None],
     shown: Sequence[str],
     namespaces: Sequence[str],
+    new_cluster: str,
 ) -> list[StoreIdentity]:
     """Say which stores these are to be, from what those say that can be reached.
 
-    `found` has the reachable ones by their places in the list, None for an empty database. Raises
-    `StoreMismatch`; nothing was written then.
+    `found` has the reachable ones by their places in the list, None for an empty database. If all
+    are empty they become those of `new_cluster`, which must be the same for all front ends that
+    start at once. Raises `StoreMismatch`; nothing was written then.
     """
     named = {number: each for number, each in found.items() if each is not None}
     if not named and len(found) < len(shown):
@@ -75,7 +76,7 @@ def agree(
             " are needed at the first start"
         )
     first = next(iter(named.values()), None)
-    cluster = uuid.uuid4().hex if first is None else first.cluster
+    cluster = new_cluster if first is None else first.cluster
     before = max((each.count for each in named.values()), default=0)
     theirs = {name for each in named.values() for name in each.namespaces}
     if theirs and not theirs & set(namespaces):

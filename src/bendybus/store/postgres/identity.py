@@ -7,6 +7,8 @@ import psycopg
 
 from bendybus.model.errors import StoreMismatch
 from bendybus.store.identity import StoreIdentity
+from bendybus.store.postgres.locks import TAKE_TURN
+from bendybus.store.postgres.migrating import make_tables
 
 _READ = "SELECT cluster, number, count, namespaces, moved_to FROM bendybus.identity"
 _CLAIM = (
@@ -45,6 +47,16 @@ def read_identity(connection: "psycopg.Connection[tuple[object, ...]]") -> Store
         names,
         is_copy=name.startswith(MOVING),
     )
+
+
+def claim(
+    connection: "psycopg.Connection[tuple[object, ...]]", identity: StoreIdentity, shown: str
+) -> None:
+    """Make the tables of a database, and claim it unless it is ours already."""
+    make_tables(connection, shown)
+    with connection.transaction():
+        connection.execute(TAKE_TURN)
+        check_or_claim(connection, identity, shown)
 
 
 def check_or_claim(

@@ -105,8 +105,11 @@ def _make(
 
 def _version(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[int, int] | None:
     """Return the version that is there and its oldest reader, if any is."""
+    # Not to_regclass: it may remember what was there before we waited for our turn.
     [(is_there,)] = connection.execute(
-        "SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.version",)
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables"
+        " WHERE schemaname = %s AND tablename = 'version')",
+        (SCHEMA,),
     ).fetchall()
     if not is_there:
         return None
