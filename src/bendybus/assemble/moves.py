@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from bendybus.model.errors import ArgumentInvalid, ServerBusy, SettingInvalid, StoreNotFound
+from bendybus.model.store_move import StoreMoveProgress
 from bendybus.model.store_place import StorePlace, read_place
 from bendybus.settings import Settings
 from bendybus.store.identity import StoreIdentity
@@ -54,11 +56,24 @@ class StoreMoves:
         task = asyncio.create_task(self._move(number, place, progress), name=f"move-{number}")
         self._moves[number] = StoreMove(place, progress, task)
 
-    def of(self, number: int) -> StoreMove:
-        """Return the last move of a store. Raises `StoreNotFound` if there was none."""
+    def progress(self, number: int) -> StoreMoveProgress:
+        """Say how far the last move of a store is. Raises `StoreNotFound` if there was none."""
         if number not in self._moves:
             raise StoreNotFound(f"Store {number} is not being moved, and was not since the start.")
-        return self._moves[number]
+        to, progress, task = self._moves[number]
+        is_said = progress.stage != "done" or task.done()
+        return StoreMoveProgress(
+            number=number,
+            to=str(to),
+            # The store is at its new place when it is open there.
+            stage=progress.stage if is_said else "switching",
+            rows=progress.rows,
+            rows_total=progress.rows_total,
+            kept=progress.kept,
+            caught_up=progress.caught_up,
+            pause_seconds=progress.pause_seconds,
+            reason=progress.reason,
+        )
 
     async def close(self) -> None:
         """End what is under way; it can be begun again."""
@@ -68,6 +83,10 @@ class StoreMoves:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _check(self, number: int, place: StorePlace) -> None:
+        if not 0 <= number < len(self._stores):
+            raise StoreNotFound(
+                f"There is no store {number}; they are numbered 0 to {len(self._stores) - 1}."
+            )
         store = self._stores[number]
         if isinstance(store, SharedSqliteStore):
             raise ArgumentInvalid(
@@ -115,7 +134,9 @@ class StoreMoves:
         successor = PostgresStore(
             number, place.url, identity=replace(identity, follows=True), is_alone=True
         )
+        left_at = time.monotonic() - progress.pause_seconds
         await store.give_way(successor)
+        progress.pause_seconds = time.monotonic() - left_at
         put_moved_away(data)
         _log.warning("store %d has moved to %s", number, place)
 

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from bendybus.assemble.data_folder import only_broker_on
 from bendybus.assemble.drills import StoreDrills
+from bendybus.assemble.moves import StoreMoves
 from bendybus.assemble.stores import open_stores
 from bendybus.broker.anchored_clock import AnchoredClock, clock_of
 from bendybus.broker.authenticate import Authentication
@@ -47,6 +48,7 @@ from bendybus.http.readers import reader_routes
 from bendybus.http.request_head import RequestHead
 from bendybus.http.rest import Rest
 from bendybus.http.serving import serve_http
+from bendybus.http.store_moves import store_move_routes
 from bendybus.model.errors import EntityNotFound
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.listener import AmqpListener, listen
@@ -243,6 +245,10 @@ async def _serving(
         readers = None if settings.is_metrics_open else Authorization(hosts.default.authentication)
         figures = metrics_routes(metrics, readers)
         drills = StoreDrills(stores, arrivals)
+        moves = StoreMoves(settings, stores)
+        # What the default namespace has beside the others.
+        managers = Authorization(hosts.default.authentication)
+        own = [*figures, *store_move_routes(moves, managers)]
         desks = {
             each: _desk(
                 each,
@@ -250,7 +256,7 @@ async def _serving(
                 drills,
                 clock,
                 websockets,
-                figures if each is hosts.default else (),
+                own if each is hosts.default else (),
             )
             for each in served
         }
@@ -262,6 +268,7 @@ async def _serving(
             yield running_ports({**listener.ports, **http.ports, **flight.ports})
         finally:
             await http.close()
+            await moves.close()
     finally:
         await listener.close()
 
@@ -272,7 +279,7 @@ def _desk(
     drills: StoreDrills,
     clock: Clock,
     websockets: Upgrade,
-    figures: Sequence[Route],
+    own: Sequence[Route],
 ) -> Front:
     """Build what answers the HTTP requests for one namespace; stores are the default one's."""
     catalog, authentication = served
@@ -295,7 +302,7 @@ def _desk(
         is_started=lambda: True,
         now=now,
         routes=[
-            *figures,
+            *own,
             *access_rule_routes(catalog, authorization, clock),
             *reader_routes(catalog, authorization, clock),
             *management_routes(catalog, authorization, clock, is_elsewhere),

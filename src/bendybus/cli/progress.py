@@ -98,6 +98,26 @@ def shown_bytes(verb: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bars.update(bar, completed=done, total=total)
 
 
+@contextmanager
+def shown_rows(verb: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show what is being done, and how many rows of how many, about."""
+    bars = Bars(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bars:
+        bar = bars.add_task(verb, total=None)
+        yield lambda stage, done, total: bars.update(
+            bar, description=f"{verb}: {stage}", completed=done, total=max(total, done)
+        )
+
+
 def report(done: Progress, verb: str, output: Output) -> None:
     """Print how it went. Raises `CommandFailed` if a part of the queue could not be reached."""
     if output is Output.JSON:

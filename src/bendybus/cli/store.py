@@ -1,7 +1,8 @@
 """`bendybus store`: look at messaging stores, and drill the loss of one."""
 
 import json
-from typing import Annotated, Any
+import time
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -10,9 +11,20 @@ from rich.table import Table
 from bendybus.cli.administered import managing
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.progress import shown_rows
 from bendybus.client.administration import Administration
 
 NumberArgument = Annotated[int, typer.Argument(min=0, help="Stores are numbered from 0.")]
+
+PlaceArgument = Annotated[
+    str,
+    typer.Argument(
+        envvar="BENDYBUS_MOVE_TO",
+        help="The URL of an empty database, such as postgresql://user@host/database; from the"
+        " variable, its password is not seen among the processes.",
+    ),
+]
+_POLL_SECONDS: Final = 0.25
 
 store_commands = typer.Typer(
     help="Look at the messaging stores, and take one away to see that the rest goes on.",
@@ -54,6 +66,39 @@ def bring_online(
 ) -> None:
     """Bring a store back, with its messages."""
     _drill(namespace, number, "online", output)
+
+
+@store_commands.command("move")
+@managing
+def move_store(
+    namespace: Administration,
+    number: NumberArgument,
+    url: PlaceArgument,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Move a store to an empty PostgreSQL database, beside its traffic.
+
+    The broker copies what the store holds while it goes on, and changes places in one step, for
+    which calls wait a moment. Stop this command and it goes on; run it again to see how far it is,
+    or to begin again where a broker was stopped in the middle. What was copied from stays.
+    """
+    path = f"/$stores/{number}/move"
+    progress = namespace.ask_json("POST", path, {"url": url})
+    with shown_rows("moving") as show:
+        while progress["stage"] not in {"done", "failed"}:
+            show(progress["stage"], progress["rows"], progress["rowsTotal"])
+            time.sleep(_POLL_SECONDS)
+            progress = namespace.ask_json("GET", path)
+    if progress["stage"] == "failed":
+        raise CommandFailed(f"store {number} was not moved: {progress['reason']}")
+    if output is Output.JSON:
+        typer.echo(json.dumps(progress, indent=2))
+        return
+    typer.echo(
+        f"store {number} is at {progress['to']}: {progress['rows']:,} rows copied,"
+        f" {progress['caughtUp']:,} again because they changed; calls waited"
+        f" {progress['pauseMs']:.0f} ms"
+    )
 
 
 def _drill(namespace: Administration, number: int, verb: str, output: Output) -> None:

@@ -1,0 +1,103 @@
+"""Stores are moved to servers under load, and the broker is killed meanwhile."""
+
+import asyncio
+import random
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bendybus.client import AsyncClient
+from bendybus.testing.broker_process import BrokerProcess, broker_process
+from bendybus.testing.history_checker import Acknowledged, check_history
+from bendybus.testing.postgres import PASSWORD, PostgresServer
+from tests.cli.command import run
+from tests.kill.load import QUEUES, Load
+from tests.kill.logbook import Logbook
+from tests.kill.test_kill import CONFIG
+
+STORES: Final = 2
+ENTRIES_BEFORE: Final = 3000
+ENTRIES_OF_MOVE_MAX: Final = 4000
+SECONDS_MAX: Final = 60
+POLL_SECONDS: Final = 0.05
+
+
+@pytest.mark.spec("R2.5")
+@pytest.mark.parametrize(
+    ("moved", "kills"),
+    [
+        pytest.param(1, 1, marks=pytest.mark.timeout(240)),
+        pytest.param(STORES, 20, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+    ],
+)
+async def test_nothing_is_lost_or_doubled_when_stores_move_and_the_broker_is_killed(
+    moved: int, kills: int, shared_postgres: PostgresServer
+) -> None:
+    seed = random.getrandbits(32)
+    rng = random.Random(seed)
+    book = Logbook(QUEUES)
+    with broker_process(CONFIG, options=("--stores", str(STORES))) as broker, ExitStack() as stack:
+        urls = [stack.enter_context(shared_postgres.lent_database()) for _ in range(moved)]
+        load = Load(book, rng)
+        async with load.running(lambda: broker.amqp_port):
+            await book.at(ENTRIES_BEFORE, lambda: None)
+            for number, url in enumerate(urls):
+                for _ in range(kills):
+                    moving = asyncio.create_task(asyncio.to_thread(move, broker, number, url))
+                    await book.kill_after(rng.randint(1, ENTRIES_OF_MOVE_MAX), broker)
+                    await moving
+                    await asyncio.to_thread(broker.start)
+                if not is_moved(broker, number):
+                    said = await asyncio.to_thread(move, broker, number, url)
+                    assert said.startswith(f"store {number} is at postgresql://"), said
+            # It serves there now, and finds them there when it starts.
+            await book.kill_after(ENTRIES_BEFORE, broker)
+            await asyncio.to_thread(broker.start)
+            load.only_receive()
+            await all_received(broker)
+            assert await asyncio.to_thread(broker.stop) == 0
+        for queue in QUEUES:
+            assert check_history(book.logs[queue]) == [], f"with seed {seed}"
+            assert sum(isinstance(each, Acknowledged) for each in book.logs[queue]) > 500
+        assert PASSWORD not in broker.log
+        check_folder(broker.folder / "data", urls)
+
+
+def move(broker: BrokerProcess, number: int, url: str) -> str:
+    """Run the command; return what it said."""
+    done = run(
+        *("store", "move", str(number), url),
+        BENDYBUS_CONNECTION_STRING=broker.connection_string(),
+        BENDYBUS_MANAGEMENT_URL=broker.management_url,
+    )
+    assert PASSWORD not in f"{done.stdout}{done.stderr}"
+    return done.stdout or done.stderr
+
+
+def is_moved(broker: BrokerProcess, number: int) -> bool:
+    return (broker.folder / "data" / f"store-{number:02}.url").exists()
+
+
+def check_folder(data: Path, urls: list[str]) -> None:
+    for number, url in enumerate(urls):
+        place = data / f"store-{number:02}.url"
+        assert place.read_text() == f"{url}\n"
+        assert place.stat().st_mode & 0o77 == 0
+        assert not (data / f"store-{number:02}.db").exists()
+        assert (data / f"store-{number:02}.db.moved").exists()
+
+
+async def all_received(broker: BrokerProcess) -> None:
+    """Wait until nothing is left in any queue."""
+    async with (
+        asyncio.timeout(SECONDS_MAX),
+        AsyncClient.from_connection_string(broker.connection_string()) as client,
+    ):
+        for queue in QUEUES:
+            receiver = client.receiver(queue)
+            while True:
+                if not await receiver.peek(1):
+                    break
+                await asyncio.sleep(POLL_SECONDS)
