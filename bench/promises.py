@@ -8,6 +8,7 @@ from bench.doors.promises import DOOR_PROMISES
 from bench.features.promises import FEATURE_PROMISES
 from bench.promise import Measured, Promise, ratio
 from bench.readings import Figure, Readings
+from bench.scale.promises import SCALE_PROMISES
 from bench.scenarios import NO_BODY, SMALL_BODY_BYTES
 from bench.size import FULL
 from bench.spark.promises import SPARK_PROMISES
@@ -171,4 +172,5 @@ PROMISES: Final = (
     *FEATURE_PROMISES,
     *DOOR_PROMISES,
     *SPARK_PROMISES,
+    *SCALE_PROMISES,
 )

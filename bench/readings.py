@@ -63,6 +63,15 @@ class Figure(StrEnum):
     BESIDE_CAPTURE_SEND = "send during a capture"
     SPARK_REPLAY = "replay in the order of keys"
     REPLAY_WRITE = "Spark writes to the queue, beside replay"
+    PLAIN_INSERT = "plain batched INSERT"
+    STORE_SEND = "send to the store"
+    STORE_RECEIVE = "receive and settle from the store"
+    ONE_WORKER_SEND = "send by two clients, one worker"
+    ONE_WORKER_RECEIVE = "receive by two clients, one worker"
+    TWO_WORKERS_SEND = "send by two clients, two workers"
+    TWO_WORKERS_RECEIVE = "receive by two clients, two workers"
+    VAIN_ACQUIRES = "acquires in vain, three front ends on two stores"
+    FRONT_ENDS_RECEIVE = "receive and settle, three front ends on two stores"
 
 
 UNITS = {
@@ -84,6 +93,7 @@ UNITS = {
     Figure.BESIDE_LOCKS_P99: "ms",
     Figure.SPARK_CAPTURE_P50: "ms",
     Figure.SPARK_READ_RESIDENT: "MB",
+    Figure.VAIN_ACQUIRES: "%",
 }
 RATE_UNIT = "/s"
 

@@ -22,18 +22,20 @@ from bench.features.scenarios import FEATURES, Feature
 from bench.features.stage import Stage
 from bench.processes import BenchmarkError
 from bench.readings import Figure, Reading, Readings, unit_of
+from bench.scale.scenarios import SCALE
 from bench.scenarios import SMALL_BODY_BYTES, Turn
 from bench.size import Size
 from bench.spark.scenarios import SPARK
 
 # What is measured together and shown together: beside the peer, with a feature beside without, over
-# HTTP, and by Spark.
+# HTTP, by Spark, and past one process.
 PEER_PART: Final = "peer"
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     PEER_PART: ("throughput", "latency", "idle", "backlog"),
     "features": tuple(FEATURES),
     "doors": tuple(DOORS),
     "spark": tuple(SPARK),
+    "scale": tuple(SCALE),
 }
 SCENARIOS: Final = tuple(name for part in PARTS.values() for name in part)
 
@@ -53,7 +55,7 @@ class Run:
     def perform(self, chosen: Sequence[str]) -> None:
         """Run the chosen scenarios, always in the order of `SCENARIOS`."""
         beside = (self._throughput, self._latency, self._idle, self._backlog)
-        alone = (*FEATURES.values(), *DOORS.values(), *SPARK.values())
+        alone = (*FEATURES.values(), *DOORS.values(), *SPARK.values(), *SCALE.values())
         features = tuple(partial(self._feature, feature) for feature in alone)
         performers: tuple[Callable[[], None], ...] = (*beside, *features)
         for scenario, perform in zip(SCENARIOS, performers, strict=True):

@@ -52,6 +52,14 @@ class SparkSize:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaleSize:
+    """The numbers of the scenarios past one process."""
+
+    repeats: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
     """Every number that decides how long a run takes."""
 
@@ -68,6 +76,7 @@ class Size:
     features: FeatureSize
     doors: DoorSize
     spark: SparkSize
+    scale: ScaleSize
 
 
 FULL: Final = Size(
@@ -108,6 +117,7 @@ FULL: Final = Size(
         paced_seconds=20.0,
         messages_read=10_000_000,
     ),
+    scale=ScaleSize(repeats=5, messages=100_000),
 )
 
 QUICK: Final = Size(
@@ -148,4 +158,5 @@ QUICK: Final = Size(
         paced_seconds=3.0,
         messages_read=100_000,
     ),
+    scale=ScaleSize(repeats=1, messages=10_000),
 )

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,8 +54,10 @@ class Bendybus:
 
     name = "bendybus"
 
-    def __init__(self, entities: Entities = PLAIN_QUEUES) -> None:
+    def __init__(self, entities: Entities = PLAIN_QUEUES, options: Sequence[str] = ()) -> None:
         self._entities = entities
+        # Of the command line, beside those that every broker here is given.
+        self._options = options
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ class Bendybus:
         ready_file.unlink(missing_ok=True)
         with (folder / "output.log").open("ab") as output:
             process = subprocess.Popen(
-                serve_command(folder, ready_file, self._entities),
+                [*serve_command(folder, ready_file, self._entities), *self._options],
                 env=environment_without("BENDYBUS_") | {"PYTHONPATH": str(SOURCE)},
                 stdout=output,
                 stderr=output,

@@ -48,9 +48,7 @@ async def _measure(url: str, messages: int, backlog: int) -> float:
             print(f"{'passed':>12}{'per second':>12}{'message':>10}{'body':>10}  (times live)")
             largest, begun = 0.0, time.perf_counter()
             for number in range(1, REPORTS + 1):
-                await asyncio.gather(
-                    _send(store, messages // REPORTS), _receive(store, messages // REPORTS)
-                )
+                await _pass_through(store, messages // REPORTS)
                 sizes = connection.execute(_SIZES).fetchone() or ()
                 ratios = [size / before for size, before in zip(sizes, live, strict=True)]
                 largest = max(largest, *ratios)
@@ -68,11 +66,11 @@ async def _send(store: PostgresStore, messages: int) -> None:
         await send(store, batch)
 
 
-async def _receive(store: PostgresStore, messages: int) -> None:
-    left = messages // TOGETHER * TOGETHER
+async def _pass_through(store: PostgresStore, messages: int) -> None:
+    """Send and receive at once, neither further than the other, so that the backlog stays."""
     nonces = count(time.monotonic_ns())
-    while left:
-        left -= await receive(store, min(TOGETHER, left), next(nonces))
+    for _ in range(messages // TOGETHER):
+        await asyncio.gather(_send(store, TOGETHER), receive(store, TOGETHER, next(nonces)))
 
 
 def _megabytes(sizes: Sequence[int]) -> str:

@@ -1,0 +1,120 @@
+"""One PostgreSQL store beside what its server does for a plain batched INSERT.
+
+Both commit as many messages at a time, one commit after the other, over one session, on databases
+of one server that syncs each commit. The INSERT is the quickest that psycopg has: one statement
+with a row of values per message, prepared once.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import psycopg
+
+from bench.features.stage import Stage, in_turns
+from bench.processes import BenchmarkError
+from bench.readings import Figure, Reading, Subject
+from bench.scale.stores import MAIN, ROOMY, opened, receive, send
+from bench.scenarios import SMALL_BODY_BYTES
+from bendybus.model.message import Message
+from bendybus.model.operations import Append
+from bendybus.store.postgres.store import PostgresStore
+from bendybus.testing.postgres import postgres_server
+
+TOGETHER = 200
+PLAIN_TABLE = """
+    CREATE TABLE plain (
+        id bigint PRIMARY KEY, enqueued_at bigint NOT NULL, content bytea NOT NULL)"""
+PLAIN_ROWS = ", ".join(["(%s::bigint, %s::bigint, %s)"] * TOGETHER)
+PLAIN_INSERT = f"INSERT INTO plain (id, enqueued_at, content) VALUES {PLAIN_ROWS}".encode()
+
+
+def one_store(stage: Stage) -> Iterator[Reading]:
+    """Insert plainly, send, receive and settle, in turns."""
+    amounts = stage.size.scale
+    with (
+        postgres_server() as server,
+        server.lent_database() as url,
+        server.lent_database() as other,
+        _plain(other) as connection,
+        _Store(url) as store,
+    ):
+        # Statements are prepared, tables and files made.
+        _insert(connection, 10 * TOGETHER)
+        store.pass_through(10 * TOGETHER)
+        yield from in_turns(
+            amounts.repeats,
+            lambda _: [_reading(Figure.PLAIN_INSERT, _insert(connection, amounts.messages))],
+            lambda _: store.readings(amounts.messages),
+        )
+
+
+def _reading(figure: Figure, rate: float) -> Reading:
+    return Reading(Subject(figure, "bendybus postgresql", SMALL_BODY_BYTES), rate)
+
+
+@contextmanager
+def _plain(url: str) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(PLAIN_TABLE)
+        yield connection
+
+
+def _insert(connection: "psycopg.Connection[tuple[object, ...]]", messages: int) -> float:
+    """Messages per second."""
+    [(first,)] = connection.execute("SELECT coalesce(max(id), 0)::bigint + 1 FROM plain").fetchall()
+    assert isinstance(first, int)
+    body, now = os.urandom(SMALL_BODY_BYTES), time.time_ns() // 1_000_000
+    begun = time.perf_counter()
+    for start in range(first, first + messages, TOGETHER):
+        values: list[object] = []
+        for number in range(start, start + TOGETHER):
+            values += (number, now, body)
+        connection.execute(PLAIN_INSERT, values, prepare=True, binary=True)
+    return messages / (time.perf_counter() - begun)
+
+
+class _Store:
+    """A store in a loop that runs only while it is asked for something."""
+
+    def __init__(self, url: str) -> None:
+        self._runner = asyncio.Runner()
+        self._opened = opened(url)
+        self._nonces = count(1)
+
+    def __enter__(self) -> "_Store":
+        self._store: PostgresStore = self._runner.run(self._opened.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._opened.__aexit__(None, None, None))
+        self._runner.close()
+
+    def readings(self, messages: int) -> list[Reading]:
+        """Send so many, then receive and complete them."""
+        sent, received = self.pass_through(messages)
+        return [_reading(Figure.STORE_SEND, sent), _reading(Figure.STORE_RECEIVE, received)]
+
+    def pass_through(self, messages: int) -> tuple[float, float]:
+        """Messages per second in, and out."""
+        sent = self._timed(self._send(messages))
+        received = self._timed(self._receive(messages))
+        return messages / sent, messages / received
+
+    def _timed(self, work: Coroutine[None, None, None]) -> float:
+        begun = time.perf_counter()
+        self._runner.run(work)
+        return time.perf_counter() - begun
+
+    async def _send(self, messages: int) -> None:
+        batch = Append(MAIN, [Message(os.urandom(SMALL_BODY_BYTES))] * TOGETHER, ROOMY)
+        for _ in range(messages // TOGETHER):
+            await send(self._store, batch)
+
+    async def _receive(self, messages: int) -> None:
+        for _ in range(messages // TOGETHER):
+            if await receive(self._store, TOGETHER, next(self._nonces)) != TOGETHER:
+                raise BenchmarkError("messages that were sent do not come")
