@@ -11,6 +11,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import Self
 
 import psycopg
 
@@ -28,8 +29,8 @@ TOGETHER = 200
 PLAIN_TABLE = """
     CREATE TABLE plain (
         id bigint PRIMARY KEY, enqueued_at bigint NOT NULL, content bytea NOT NULL)"""
-PLAIN_ROWS = ", ".join(["(%s::bigint, %s::bigint, %s)"] * TOGETHER)
-PLAIN_INSERT = f"INSERT INTO plain (id, enqueued_at, content) VALUES {PLAIN_ROWS}".encode()
+PLAIN_ROWS = b", ".join([b"(%s::bigint, %s::bigint, %s)"] * TOGETHER)
+PLAIN_INSERT = b"INSERT INTO plain (id, enqueued_at, content) VALUES " + PLAIN_ROWS
 
 
 def one_store(stage: Stage) -> Iterator[Reading]:
@@ -85,7 +86,7 @@ class _Store:
         self._opened = opened(url)
         self._nonces = count(1)
 
-    def __enter__(self) -> "_Store":
+    def __enter__(self) -> Self:
         self._store: PostgresStore = self._runner.run(self._opened.__aenter__())
         return self
 
