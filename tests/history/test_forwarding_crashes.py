@@ -104,9 +104,20 @@ class FusedStore(SqliteStore):
         self._fuse = fuse
 
     def apply(
-        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
+        self,
+        operations: Sequence[Operation],
+        *,
+        now: Instant,
+        is_strict: bool = False,
+        within_seconds: float | None = None,
     ) -> "asyncio.Future[list[Answer]]":
-        made = partial(super().apply, operations, now=now, is_strict=is_strict)
+        made = partial(
+            super().apply,
+            operations,
+            now=now,
+            is_strict=is_strict,
+            within_seconds=within_seconds,
+        )
         return asyncio.ensure_future(self._fuse.guard(self, made, is_write=True))
 
     def acquire(self, request: Acquire, *, now: Instant) -> "asyncio.Future[list[StoredMessage]]":
@@ -203,9 +214,16 @@ class SlowStore(SqliteStore):
     other: StartedStore | None = None
 
     def apply(
-        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
+        self,
+        operations: Sequence[Operation],
+        *,
+        now: Instant,
+        is_strict: bool = False,
+        within_seconds: float | None = None,
     ) -> "asyncio.Future[list[Answer]]":
-        made = super().apply(operations, now=now, is_strict=is_strict)
+        made = super().apply(
+            operations, now=now, is_strict=is_strict, within_seconds=within_seconds
+        )
         other = self.other
         if other is None or not any(_is_arrival(each) for each in operations):
             return made

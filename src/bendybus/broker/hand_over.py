@@ -98,11 +98,17 @@ class Destinations:
         return message
 
     async def hand_over(
-        self, place: Place, source: int, parcels: Sequence[Parcel], now: Instant
+        self,
+        place: Place,
+        source: int,
+        parcels: Sequence[Parcel],
+        now: Instant,
+        within_seconds: float | None = None,
     ) -> None:
         """Add messages at a place, durable on return; those that were there before stay as is.
 
-        Raises `BusError` if the place cannot have them now; then they all must come again.
+        Raises `BusError` if the place cannot have them now, or soon enough; then they all must come
+        again.
         """
         queue = self._catalog.queue(place.entity)
         target = queue.main.sources[place.fragment]
@@ -122,7 +128,7 @@ class Destinations:
         if forgettable:
             operations.insert(0, Forget(forgettable))
         try:
-            await store.apply(operations, now=now)
+            await store.apply(operations, now=now, within_seconds=within_seconds)
         except BusError:
             self._forgettable.setdefault(store, []).extend(forgettable)
             raise

@@ -32,6 +32,9 @@ PAUSE_SECONDS: Final = 0.25
 PAUSE_SECONDS_MAX: Final = 5.0
 # How many messages of one fragment may wait for their places while those behind them go on.
 HELD_MAX: Final = 5000
+# Where the source is shared, it was ours a moment ago. A process that was paused since then must
+# not hand over when it goes on: another may have done so, and the transfer be forgotten.
+HAND_OVER_SECONDS: Final = 5.0
 ANY_TIME: Final = Instant(0)
 
 _log = logging.getLogger(__name__)
@@ -224,7 +227,10 @@ class Mover:
             return []
         self._check_ours()
         try:
-            await self._destinations.hand_over(place, self._number, parcels, self._clock.now())
+            within = HAND_OVER_SECONDS if self._source.store.is_shared else None
+            await self._destinations.hand_over(
+                place, self._number, parcels, self._clock.now(), within
+            )
         except BusError as error:
             self._wait(place, parcels, error)
             return []

@@ -262,11 +262,17 @@ class MessageStore(Protocol):
     """
 
     def apply(
-        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
+        self,
+        operations: Sequence[Operation],
+        *,
+        now: Instant,
+        is_strict: bool = False,
+        within_seconds: float | None = None,
     ) -> Awaitable[list[Answer]]:
         """Write a batch atomically; one answer per operation.
 
         Strict: a message that its guard refuses undoes the whole batch, with `MessageLockLost`.
+        If it cannot be begun within a time that is given, it is not made: `ServerBusy`.
         """
         ...
 

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from time import monotonic
 from typing import Generic, TypeVar
 
-from bendybus.model.errors import MessageLockLost, StoreUnavailable
+from bendybus.model.errors import MessageLockLost, ServerBusy, StoreUnavailable
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Transfer
@@ -103,11 +104,19 @@ class SqlStore(Generic[D]):
         await self._lane.close()
 
     def apply(
-        self, operations: Sequence[Operation], *, now: Instant, is_strict: bool = False
+        self,
+        operations: Sequence[Operation],
+        *,
+        now: Instant,
+        is_strict: bool = False,
+        within_seconds: float | None = None,
     ) -> "asyncio.Future[list[Answer]]":
         """Write a batch atomically; one answer per operation."""
+        deadline = None if within_seconds is None else monotonic() + within_seconds
 
         def work(database: SqlDatabase) -> list[Answer]:
+            if deadline is not None and monotonic() > deadline:
+                raise ServerBusy("The messaging store, or the broker, was held up for too long.")
             answers = applying.make_all(database, operations, now)
             if is_strict and any(isinstance(lost, list) and lost for lost in answers):
                 raise MessageLockLost("The lock on a message of the batch is not held.")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bendybus.model.errors import BusError, EntityNotFound, QuotaExceeded
+from bendybus.model.errors import BusError, EntityNotFound, QuotaExceeded, ServerBusy
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Lock, Marks, Message
 from bendybus.model.operations import Append, Move, Remove, Renew, Rewrite, Unlock
@@ -40,6 +40,16 @@ def fills(content: bytes = b"refused") -> Append:
 
 class CommittingContract(StoreSubject):
     """Promises 1 and 8."""
+
+    @promise(1)
+    async def test_what_cannot_begin_in_time_is_not_made(self, store: Store) -> None:
+        await send(store, b"old")
+        added = Append(MAIN, [Message(b"new")], ROOMY)
+        with pytest.raises(ServerBusy):
+            await store.apply([added], now=NOON, within_seconds=-1.0)
+        assert await contents_of(store) == [b"old"]
+        await store.apply([added], now=NOON, within_seconds=60.0)
+        assert await contents_of(store) == [b"old", b"new"]
 
     @promise(1)
     async def test_a_list_with_one_refused_operation_writes_nothing(self, store: Store) -> None:
