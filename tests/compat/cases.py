@@ -29,9 +29,13 @@ class Case:
     scenario: str
     kind: str
     properties: Mapping[str, Any]
+    # Whether it comes to several front ends by one address, in place of a broker with embedded
+    # stores.
+    is_shared: bool = False
 
     def __str__(self) -> str:
-        return f"{self.client}-{self.kind}-{self.scenario}"
+        of_many = "-of-many" if self.is_shared else ""
+        return f"{self.client}{of_many}-{self.kind}-{self.scenario}"
 
     @property
     def client_version(self) -> str:

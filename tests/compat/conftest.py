@@ -26,6 +26,7 @@ from bendybus.settings import TlsFiles
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from tests.compat.cases import PROTON_PYTHON, ROOT, Case, write_namespace
 from tests.compat.client_run import ClientRun, SecondTry
+from tests.compat.of_many import many_front_ends
 
 # Half of them have a partitioned entity, and some have another beside it.
 CASES_TOGETHER_MAX: Final = 130
@@ -50,13 +51,13 @@ def runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, ClientRun]]:
     """The run of every case that a selected test asks for, all at work at the same time."""
-    wanted: dict[str, list[Case]] = {}
+    wanted: dict[tuple[str, bool], list[Case]] = {}
     for item in request.session.items:
         # A test without parameters has no callspec at all.
         callspec = getattr(item, "callspec", None)
         case = callspec.params.get("case") if callspec is not None else None
         if isinstance(case, Case) and shutil.which(COMMANDS[case.client][0][0]):
-            wanted.setdefault(case.client, []).append(case)
+            wanted.setdefault((case.client, case.is_shared), []).append(case)
     parts = [
         cases[at : at + CASES_TOGETHER_MAX]
         for cases in wanted.values()
@@ -114,7 +115,8 @@ def _start_broker(
 ) -> BrokerProcess:
     config = write_namespace(folder / "namespace.json", cases)
     tls = TlsFiles(authority.server, authority.server_key)
-    broker = stack.enter_context(broker_process(config, folder=folder, tls=tls))
+    started = many_front_ends if cases[0].is_shared else broker_process
+    broker = stack.enter_context(started(config, folder=folder, tls=tls))
     stack.callback(_assert_no_defect, broker)
     return broker
 

@@ -12,6 +12,7 @@ it. What it can do to connections is what networks do:
 """
 
 import asyncio
+import itertools
 import socket
 import struct
 import threading
@@ -82,11 +83,14 @@ class _End(asyncio.Protocol):
 
 
 class CutNetwork:
-    """Takes connections on a port of its own and hands them on to another."""
+    """Takes connections on a port of its own and hands them on to another.
 
-    def __init__(self, target_port: int) -> None:
+    If that is several, to each in turn, as one address for all of them would.
+    """
+
+    def __init__(self, *target_ports: int) -> None:
         self.port = free_port()
-        self._target_port = target_port
+        self._target_ports = itertools.cycle(target_ports)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._accepting: asyncio.Task[None] | None = None
@@ -173,8 +177,8 @@ class CutNetwork:
     async def _join(self, accepted: socket.socket) -> None:
         client, server = _End(), _End()
         client.other, server.other = server, client
-        there = ("127.0.0.1", self._target_port)
-        await self._loop.create_connection(lambda: server, *there)
+        there = next(self._target_ports)
+        await self._loop.create_connection(lambda: server, "127.0.0.1", there)
         await self._loop.connect_accepted_socket(lambda: client, accepted)
         self._pairs = [pair for pair in self._pairs if not any(end.is_lost for end in pair)]
         self._pairs.append((client, server))
@@ -183,9 +187,9 @@ class CutNetwork:
 
 
 @contextmanager
-def cut_network(target_port: int) -> Iterator[CutNetwork]:
+def cut_network(*target_ports: int) -> Iterator[CutNetwork]:
     """Run such a network while the block runs."""
-    network = CutNetwork(target_port)
+    network = CutNetwork(*target_ports)
     network.start()
     try:
         yield network
