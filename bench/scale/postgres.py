@@ -10,22 +10,26 @@ import os
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import Self
 
 import psycopg
 
 from bench.features.stage import Stage, in_turns
-from bench.processes import BenchmarkError
+from bench.processes import BenchmarkError, CpuShares, with_cpu_shares
 from bench.readings import Figure, Reading, Subject
 from bench.scale.stores import MAIN, ROOMY, opened, receive, send
-from bench.scenarios import SMALL_BODY_BYTES
+from bench.scenarios import SMALL_BODY_BYTES, Turn
+from bench.subject_bendybus import KINDS, Bendybus, Entities
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.store.postgres.store import PostgresStore
 from bendybus.testing.postgres import postgres_server
 
 TOGETHER = 200
+# All messages of a conventional queue are in one store.
+QUEUE = "conventional"
 PLAIN_TABLE = """
     CREATE TABLE plain (
         id bigint PRIMARY KEY, enqueued_at bigint NOT NULL, content bytea NOT NULL)"""
@@ -53,8 +57,25 @@ def one_store(stage: Stage) -> Iterator[Reading]:
         )
 
 
-def _reading(figure: Figure, rate: float) -> Reading:
-    return Reading(Subject(figure, "bendybus postgresql", SMALL_BODY_BYTES), rate)
+def one_front_end(stage: Stage) -> Iterator[Reading]:
+    """The same server behind a broker: one client over AMQP sends, then receives."""
+    entities = Entities({QUEUE: KINDS[QUEUE]})
+    with (
+        postgres_server() as server,
+        server.lent_database() as url,
+        Bendybus(entities, ("--store", url)).running(stage.folder / "front-end") as broker,
+    ):
+        turn = Turn(stage.clients, broker, QUEUE, stage.size)
+        turn.warm_up()
+        for _ in range(stage.size.scale.repeats):
+            for figure, call in ((Figure.SEND, turn.send), (Figure.RECEIVE, turn.receive)):
+                rate, cpu = with_cpu_shares(broker.pid, partial(call, stage.size.scale.messages))
+                yield _reading(figure, rate, cpu)
+            stage.clients.drain(broker, QUEUE)
+
+
+def _reading(figure: Figure, rate: float, cpu: CpuShares | None = None) -> Reading:
+    return Reading(Subject(figure, "bendybus postgresql", SMALL_BODY_BYTES), rate, cpu)
 
 
 @contextmanager
