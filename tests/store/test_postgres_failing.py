@@ -234,6 +234,19 @@ async def test_who_comes_in_others_way_for_ever_is_told_so_and_has_written_nothi
     assert store.openings == openings
 
 
+async def test_what_the_database_refuses_of_a_single_caller_is_no_failure_of_the_store(
+    store: PostgresStore, server: PostgresServer, name: str
+) -> None:
+    refuse(server, name, state="22000", times=1)
+    openings = store.openings
+    with pytest.raises(MessagingInternal):
+        await send(store, POISON)
+    assert await contents_of(store) == []
+    await send(store, POISON)
+    assert await contents_of(store) == [POISON]
+    assert store.openings == openings
+
+
 @pytest.mark.parametrize("state", ["22000", "23505"])
 async def test_what_the_database_refuses_of_one_caller_harms_no_other(
     store: PostgresStore, server: PostgresServer, name: str, state: str

@@ -61,7 +61,6 @@ _MISTAKES: Final = (
     (r"no pg_hba.conf entry|pg_hba.conf rejects", "allow this host and user in pg_hba.conf"),
     (r"permission denied for database", "GRANT CONNECT ON DATABASE to the role"),
     (r"not permitted to log in", "ALTER ROLE ... LOGIN"),
-    (r"could not translate host name", "check the name of the host in the URL"),
     (r"server does not support SSL|certificate verify failed", "check sslmode in the URL"),
 )
 

@@ -9,7 +9,7 @@ Rules:
 3. Commits wait for the disk, and for a synchronous standby if there is one, or not at all if all
    that they do is take locks; then the next one that waits makes them safe, too.
 4. What returns nothing is sent and not waited for. What it refused is raised by the next that does
-   return something, or at the end of the caller's work at the latest.
+   return something, at the end of the caller's work if there are others, or by the commit.
 """
 
 from collections.abc import Callable, Iterable, Sequence

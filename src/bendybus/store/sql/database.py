@@ -158,7 +158,7 @@ class SqlDatabase(ABC):
         self.traffic.begin()
 
     def finish_work(self) -> None:  # noqa: B027 - nothing, where each statement is answered at once
-        """Make sure that all of a caller's work was accepted."""
+        """Make sure that all of one caller's work was accepted, before the next one's."""
 
     def begin_caller(self) -> None:
         """Start the work of one of the callers whom a commit is for."""

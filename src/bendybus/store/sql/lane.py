@@ -261,11 +261,16 @@ class Lane(Generic[D]):
             database.commit()
         except self._failures.every as error:
             is_unwritten = not is_committing or self._failures.is_unwritten(error)
-            if is_unwritten and self._is_undone(database, error):
+            # Of a single caller, what was sent and not waited for comes back with the commit.
+            is_of_caller = len(jobs) == 1 and self._failures.is_of_request(error)
+            is_bearable = is_of_caller or self._is_in_the_way(database, error)
+            if is_unwritten and is_bearable and self._is_undone(database):
                 if tries_left > 1 and self._failures.is_repeated(error):
                     return self._commit(jobs, tries_left - 1)
-                busy = ServerBusy(f"Others keep messaging store {self.number} busy.")
-                return [(job.future, None, busy) for job in jobs]
+                told: BusError = ServerBusy(f"Others keep messaging store {self.number} busy.")
+                if is_of_caller:
+                    told = self._refusal(error)
+                return [(job.future, None, told) for job in jobs]
             self._fail(error)
             failure: BusError = StoreFailed(self.number, self.reason)
             if is_unwritten:
@@ -279,11 +284,13 @@ class Lane(Generic[D]):
         self._note(database)
         return outcomes
 
-    def _is_undone(self, database: D, error: Exception) -> bool:
-        """Undo a commit that others were in the way of, if the database is as good as before."""
-        is_in_the_way = database.is_shared and self._failures.is_passing(error)
-        if not (is_in_the_way or self._failures.is_repeated(error)):
-            return False
+    def _is_in_the_way(self, database: D, error: Exception) -> bool:
+        """Say whether others kept a commit from being made, and nothing is wrong."""
+        is_passing = database.is_shared and self._failures.is_passing(error)
+        return is_passing or self._failures.is_repeated(error)
+
+    def _is_undone(self, database: D) -> bool:
+        """Undo a commit; say whether the database is as good as before."""
         try:
             database.undo()
         except self._failures.every:
@@ -294,12 +301,11 @@ class Lane(Generic[D]):
     def _work_alone(self, database: D, job: _Job[D, Any]) -> _Outcome:
         """Do the only work of a commit; a refusal rolls the whole of it back."""
         try:
-            outcome: _Outcome = job.future, job.work(database), None
-            database.finish_work()
+            return job.future, job.work(database), None
         except Exception as error:  # noqa: BLE001 - any defect must reach its caller, not the lane
-            outcome = job.future, None, self._refusal(error)
+            refusal = self._refusal(error)
             database.undo()
-        return outcome
+            return job.future, None, refusal
 
     def _work_together(self, database: D, job: _Job[D, Any]) -> _Outcome:
         """Do one of several works of a commit; a refusal undoes this one."""
