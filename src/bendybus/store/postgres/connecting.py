@@ -26,7 +26,7 @@ STATEMENT_SECONDS: Final = 6
 # How long we wait for an answer: longer than the server works on it.
 ANSWER_SECONDS: Final = 8.0
 # How long a transaction may be idle: between two statements there is only our own Python.
-IDLE_SECONDS: Final = 2
+IDLE_SECONDS: Final = 3
 # How long what was sent may stay unacknowledged by the other side's kernel.
 UNACKNOWLEDGED_SECONDS: Final = 5
 

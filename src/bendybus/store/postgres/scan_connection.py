@@ -91,7 +91,11 @@ class PostgresScanConnection(ScanConnection):
 
 def open_scan_connection(number: int, url: str) -> PostgresScanConnection:
     """Connect for scans alone."""
-    settings = {"statement_timeout": f"{STATEMENT_SECONDS}s"}
+    settings = {
+        "statement_timeout": f"{STATEMENT_SECONDS}s",
+        # It keeps nobody waiting, and may itself have to wait for its processor.
+        "idle_in_transaction_session_timeout": "60s",
+    }
     connection = connect(url, purpose=f"store {number} scan", settings=settings)
     return PostgresScanConnection(Wire(connection, patience=ANSWER_SECONDS))
 

@@ -94,6 +94,8 @@ class Wire:
         self._under_way: list[tuple[_Statement, bool]] = []
         # Warnings since they were last asked for.
         self.warnings: list[str] = []
+        # Why the server ended the session while we asked for nothing.
+        self._last_words = ""
         connection.add_notice_handler(self._note_warning)
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
@@ -108,6 +110,8 @@ class Wire:
 
     def send(self, name: str, text: str, bindings: Sequence[Any] = ()) -> None:
         """Send a statement; `answers` waits for it."""
+        if not self._under_way:
+            self._make_sure_of_server()
         statement = self._statements.get(name)
         if statement is None:
             statement = self._statements[name] = _Statement(name, text)
@@ -157,6 +161,16 @@ class Wire:
         """End the session at once, whatever it is doing."""
         self._connection.close()
 
+    def _make_sure_of_server(self) -> None:
+        """Find out before we speak whether the server has ended the session, and why."""
+        try:
+            self._libpq.consume_input()
+            self._libpq.is_busy()
+        except psycopg.Error:
+            raise self._lost(None) from None
+        if self._last_words:
+            raise self._lost(None)
+
     def _flush(self, deadline: float) -> None:
         """Send all of it, reading meanwhile: a server that cannot be rid of answers reads none."""
         while self._libpq.flush():
@@ -202,11 +216,14 @@ class Wire:
         if left <= 0 or not self._poll.poll(left * 1000):
             self.close()
             raise Unanswered(f"the server did not answer within {self._patience:g} s")
-        self._libpq.consume_input()
+        try:
+            self._libpq.consume_input()
+        except psycopg.Error:
+            raise self._lost(None) from None
 
     def _lost(self, result: PGresult | None) -> psycopg.Error:
         """Return what says that the session is over."""
-        said = self._libpq.get_error_message()
+        said = self._last_words or self._libpq.get_error_message()
         error: psycopg.Error = psycopg.OperationalError(said or "the connection was lost")
         if result is not None and result.error_field(pq.DiagnosticField.SQLSTATE):
             error = error_from_result(result)
@@ -216,3 +233,5 @@ class Wire:
     def _note_warning(self, said: psycopg.errors.Diagnostic) -> None:
         if said.severity_nonlocalized == "WARNING":
             self.warnings.append(said.message_primary or "")
+        else:
+            self._last_words = f"{said.message_primary} ({said.sqlstate})"
