@@ -137,7 +137,8 @@ def _look_at_all(places: Mapping[int, StorePlace], *, is_needed: bool) -> dict[i
             raise refusals[0]
         if not reached and is_needed:
             raise StartRefused(f"no store can be reached: {reason}")
-        return {number: _look(*each) for number, each in reached.items()}
+        looked = {number: _look(*each) for number, each in reached.items()}
+        return {number: each for number, each in looked.items() if each is not None}
 
 
 def _reach(place: StorePlace) -> tuple[StorePlace, _Connection]:
@@ -170,10 +171,15 @@ def _read_identity(connection: _Connection, place: StorePlace) -> StoreIdentity 
         raise StoreUnreachable(f"{place}: {error.diag.message_primary or error}") from None
 
 
-def _look(place: StorePlace, connection: _Connection) -> Looked:
-    [row] = connection.execute(_LOOK).fetchall()
+def _look(place: StorePlace, connection: _Connection) -> Looked | None:
+    """Return what a database says; None if its server went away just now."""
+    try:
+        [row] = connection.execute(_LOOK).fetchall()
+        identity = _read_identity(connection, place)
+    except (psycopg.OperationalError, StoreUnreachable) as error:
+        _log.warning("%s cannot be reached any more: %s", place, error)
+        return None
     server, database, sessions_max, sessions, may_create, system = row
-    identity = _read_identity(connection, place)
     if identity is None and not may_create:
         role = connection.info.user
         raise StoreRefused(

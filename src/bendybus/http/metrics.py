@@ -43,7 +43,6 @@ FRESH_MS: Final = 500
 FRAGMENTS_TOGETHER: Final = 500
 # Others are counted together: anybody can make methods up.
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
-_STARTED_AT: Final = time.time()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +80,8 @@ class Metrics:
         workers: Workers | None = None,
     ) -> None:
         self._workers = workers
+        # Not when this was imported: a worker has that from the process that made it.
+        self._started_at = time.time()
         self._holdings = holdings
         self._clock = clock
         self._doors = doors
@@ -133,7 +134,7 @@ class Metrics:
                     await asyncio.sleep(0)
         if self._doors is not None:
             _add_doors(text, self._doors())
-        _add_process(text)
+        _add_process(text, self._started_at)
         return text
 
 
@@ -266,10 +267,10 @@ def _add_flight(text: MetricsText, flight: FlightFigures) -> None:
     text.add(families.BULK_CALLS, 'outcome="refused"', flight.refused)
 
 
-def _add_process(text: MetricsText) -> None:
+def _add_process(text: MetricsText, started_at: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     text.add(families.CPU, "", used.ru_utime + used.ru_stime)
-    text.add(families.STARTED, "", _STARTED_AT)
+    text.add(families.STARTED, "", started_at)
     # Where the system tells: elsewhere they are left out.
     pages, files = Path("/proc/self/statm"), Path("/proc/self/fd")
     if pages.exists() and files.exists():
