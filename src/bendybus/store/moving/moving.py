@@ -26,8 +26,6 @@ BYTES_TOGETHER: Final = 1 << 20
 # How often what was noted is taken while all is copied, and how often in a row.
 FOLLOW_SECONDS: Final = 0.25
 TAKEN_TOGETHER_MAX: Final = 20
-# The source stands still when no more than so many rows are left to take.
-LITTLE: Final = 500
 CATCH_UP_SECONDS_MAX: Final = 300.0
 # And for so long at most: what waits for it is not refused before.
 PAUSE_SECONDS_MAX: Final = 3.0
@@ -43,6 +41,13 @@ class Change(NamedTuple):
     table: MovedTable
     keys: Sequence[Key]
     rows: Sequence[Row]
+
+
+class Taken(NamedTuple):
+    """Some of what changed, and whether there is more than a little of it left."""
+
+    changes: Sequence[Change]
+    has_more: bool
 
 
 class Place(Protocol):
@@ -72,7 +77,7 @@ class Place(Protocol):
 class Notes(Protocol):
     """What a source has noted."""
 
-    def take(self) -> Sequence[Change]:
+    def take(self) -> Taken:
         """Return some of what changed and was not taken yet, as it is now; none if nothing did."""
         ...
 
@@ -163,7 +168,7 @@ def move(source: Source, target: Target, progress: Progress) -> None:
         begun = time.monotonic()
 
         def finish(notes: Notes, numbers: Mapping[str, int]) -> None:
-            while changes := notes.take():
+            while changes := notes.take().changes:
                 target.replace(changes)
                 if time.monotonic() - begun > PAUSE_SECONDS_MAX:
                     raise MoveFailed(
@@ -245,7 +250,7 @@ def _follow(source: Source, target: Target, progress: Progress) -> None:
     if time.monotonic() - progress.followed_at < FOLLOW_SECONDS:
         return
     for _ in range(TAKEN_TOGETHER_MAX):
-        changes = source.take()
+        changes, has_more = source.take()
         coming = [
             {key for key in keys if _is_coming(progress, table, key)} for table, keys, _ in changes
         ]
@@ -259,9 +264,8 @@ def _follow(source: Source, target: Target, progress: Progress) -> None:
                 for (table, keys, rows), still in zip(changes, coming, strict=True)
             ]
         )
-        taken = sum(len(change.keys) for change in changes)
-        progress.caught_up += taken
-        if taken < LITTLE:
+        progress.caught_up += sum(len(change.keys) for change in changes)
+        if not has_more:
             break
     progress.followed_at = time.monotonic()
 
@@ -277,11 +281,10 @@ def _is_coming(progress: Progress, table: MovedTable, key: Key) -> bool:
 def _catch_up(source: Source, target: Target, progress: Progress) -> None:
     deadline = time.monotonic() + CATCH_UP_SECONDS_MAX
     while time.monotonic() < deadline:
-        changes = source.take()
+        changes, has_more = source.take()
         target.replace(changes)
-        taken = sum(len(change.keys) for change in changes)
-        progress.caught_up += taken
-        if taken < LITTLE:
+        progress.caught_up += sum(len(change.keys) for change in changes)
+        if not has_more:
             return
     raise MoveFailed(
         "the store changes faster than it can be copied; try again when there is less traffic"

@@ -18,7 +18,7 @@ class MovedTable(NamedTuple):
     key: tuple[str, ...]
     others: tuple[str, ...]
     # How many rows are read at once; few where they may be long.
-    rows_together: int = 500
+    rows_together: int = 1000
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ class MovedTable(NamedTuple):
         return row[: len(self.key)]
 
 
-def _table(name: str, key: str, others: str, rows_together: int = 500) -> MovedTable:
+def _table(name: str, key: str, others: str, rows_together: int = 1000) -> MovedTable:
     return MovedTable(name, tuple(key.split()), tuple(others.split()), rows_together)
 
 

@@ -9,14 +9,13 @@ from typing import Any, Final
 
 import psycopg
 
-from bendybus.store.moving.moving import Change, Notes
+from bendybus.store.moving.moving import Change, Notes, Taken
 from bendybus.store.moving.tables import BODY, NUMBERED, SEEN, TABLES, Key, MovedTable, Row
 from bendybus.store.postgres.column_types import column_types
 from bendybus.store.postgres.connecting import connect, shown
 from bendybus.store.postgres.locks import NOBODY_MOVES, TAKE_TURN
 from bendybus.store.postgres.moving_to import take_move
 
-NOTES_TOGETHER: Final = 1000
 SIZES_TOGETHER: Final = 2000
 # Less than others wait for their turn; longer than between two steps of a move.
 _SETTINGS: Final = {
@@ -109,7 +108,7 @@ class PostgresSource:
         rows = self.page(SEEN, after)
         return rows, SEEN.key_of(rows[-1]) if rows else None
 
-    def take(self) -> Sequence[Change]:
+    def take(self) -> Taken:
         """Return some of what changed, with nobody changing it meanwhile."""
         with self._connection.transaction():
             self._run(TAKE_TURN)
@@ -149,22 +148,22 @@ class PostgresSource:
             self._run(f"DROP FUNCTION IF EXISTS note_changed_{table.name}() CASCADE")
             self._run(f"DROP TABLE IF EXISTS changed_{table.name}")
 
-    def _take(self) -> list[Change]:
+    def _take(self) -> Taken:
         changes: list[Change] = []
-        left = NOTES_TOGETHER
+        has_more = False
         for table in _NOTED:
             keys = ", ".join(table.key)
-            some = f"SELECT ctid FROM changed_{table.name} LIMIT {2 * table.rows_together}"
+            noted = f"changed_{table.name}"
+            some = f"SELECT ctid FROM {noted} LIMIT {table.rows_together}"
             found = self._run(
-                f"DELETE FROM changed_{table.name} WHERE ctid = ANY (ARRAY ("
+                f"DELETE FROM {noted} WHERE ctid = ANY (ARRAY ("
                 f"{_SOME_CONTENTS if table is BODY else some})) RETURNING {keys}"
             ).fetchall()
             if found:
                 changes.append(Change(table, found, self._found(table, found)))
-            left -= len(found)
-            if left <= 0:
-                break
-        return changes
+                [(is_left,)] = self._run(f"SELECT EXISTS (SELECT FROM {noted})").fetchall()
+                has_more = has_more or is_left
+        return Taken(changes, has_more)
 
     def _found(self, table: MovedTable, keys: Sequence[Key]) -> list[Row]:
         arrays = ", ".join(f"%s::{self._types[table.name, column]}[]" for column in table.key)
@@ -194,5 +193,5 @@ class PostgresSource:
 class _NotesOf:
     """What was noted, for whoever has the turn."""
 
-    def __init__(self, take: Callable[[], Sequence[Change]]) -> None:
+    def __init__(self, take: Callable[[], Taken]) -> None:
         self.take = take

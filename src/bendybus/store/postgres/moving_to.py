@@ -22,8 +22,13 @@ from bendybus.store.postgres.migrating import make_tables
 from bendybus.store.postgres.texts import to_store
 
 _EVERY: Final = (*TABLES, SEEN)
-# Between the pages of a slow source nothing is said here.
-_SETTINGS: Final = {"idle_session_timeout": "0", "statement_timeout": "60s"}
+# Between the pages of a slow source nothing is said here. What is copied is safe when the last of
+# it is, which is waited for.
+_SETTINGS: Final = {
+    "idle_session_timeout": "0",
+    "statement_timeout": "60s",
+    "synchronous_commit": "off",
+}
 _NUMBERED_BY_ROWS: Final = {"entity", "queue"}
 
 
@@ -76,6 +81,7 @@ class PostgresTarget:
     def complete(self, numbers: Mapping[str, int]) -> None:
         """Wait until everything is safe; numbers up to these were given."""
         with self._connection.transaction():
+            self._run("SET LOCAL synchronous_commit = on")
             for name, number in numbers.items():
                 if name in _NUMBERED_BY_ROWS:
                     self._run(

@@ -55,7 +55,7 @@ def back_up(data: Path, folder: Path, on_copied: OnCopied) -> Backup:
             done = sum(store.size for store in copied)
 
             def on_bytes(count: int, done: int = done) -> None:
-                if last_broker_on(data) != since:
+                if last_broker_on(data) != since or snapshots.must_let_go:
                     raise _given_way(data)
                 on_copied(done + count, sum(sizes.values()))
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from bendybus.store.moving.moving import Change, MoveFailed, Notes
+from bendybus.store.moving.moving import Change, MoveFailed, Notes, Taken
 from bendybus.store.moving.tables import BODY, NUMBERED, SEEN, TABLES, Key, MovedTable, Row
 from bendybus.store.sql.seen_ids import DIGEST_SIZE
 from bendybus.store.sqlite.data_folder import sync_folder
 from bendybus.store.sqlite.database import SqliteDatabase
 from bendybus.store.sqlite.store import SqliteStore
 
-# What is taken of the notes at once, of contents by their bytes as well.
-NOTES_TOGETHER: Final = 1000
+# What is taken at once of contents that changed.
 CONTENT_BYTES_TOGETHER: Final = 1 << 20
 SIZES_TOGETHER: Final = 2000
 SEEN_ROWS_TOGETHER: Final = 100
@@ -86,7 +85,7 @@ class SqliteSource:
         following = _SEEN_ROWS.key_of(rows[-1]) if rows else None
         return _taken_apart(rows), following
 
-    def take(self) -> Sequence[Change]:
+    def take(self) -> Taken:
         """Return some of what changed."""
         return self._in_lane(_take)
 
@@ -137,7 +136,7 @@ class _NotesOf:
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
-    def take(self) -> Sequence[Change]:
+    def take(self) -> Taken:
         return _take(self._database)
 
 
@@ -196,37 +195,33 @@ def _found(database: SqliteDatabase, table: MovedTable, keys: Sequence[Key]) -> 
     return database.connection.executemany(select, keys).fetchall()
 
 
-def _take(database: SqliteDatabase) -> list[Change]:
+def _take(database: SqliteDatabase) -> Taken:
     changes: list[Change] = []
-    left = NOTES_TOGETHER
+    has_more = False
     for table in _NOTED:
-        keys = _noted_keys(database, table, left)
+        keys = _noted_keys(database, table)
         if not keys:
             continue
         wanted = " AND ".join(f"{name} = ?" for name in table.key)
-        database.connection.executemany(
-            f"DELETE FROM temp.changed_{table.name} WHERE {wanted}",
-            keys,
-        )
+        noted = f"temp.changed_{table.name}"
+        database.connection.executemany(f"DELETE FROM {noted} WHERE {wanted}", keys)
+        [(is_left,)] = database.execute(f"SELECT EXISTS (SELECT 1 FROM {noted})").fetchall()
+        has_more = has_more or bool(is_left)
         rows = _found(database, table, keys)
-        left -= len(keys)
         if table is not _SEEN_ROWS:
             changes.append(Change(table, keys, rows))
         elif rows:
             # What was forgotten is too old to matter, and is forgotten there in its time.
             apart = _taken_apart(rows)
             changes.append(Change(SEEN, [SEEN.key_of(row) for row in apart], apart))
-        if left <= 0:
-            break
-    return changes
+    return Taken(changes, has_more)
 
 
-def _noted_keys(database: SqliteDatabase, table: MovedTable, count: int) -> list[Key]:
+def _noted_keys(database: SqliteDatabase, table: MovedTable) -> list[Key]:
     names = ", ".join(table.key)
     if table is not BODY:
         found: list[Key] = database.execute(
-            f"SELECT {names} FROM temp.changed_{table.name} LIMIT ?",
-            (min(count, 2 * table.rows_together),),
+            f"SELECT {names} FROM temp.changed_{table.name} LIMIT ?", (table.rows_together,)
         ).fetchall()
         return found
     keys: list[Key] = []
@@ -234,7 +229,7 @@ def _noted_keys(database: SqliteDatabase, table: MovedTable, count: int) -> list
     sized = database.execute(
         "SELECT c.id, octet_length(b.content) FROM temp.changed_body c LEFT JOIN body b USING (id)"
         " LIMIT ?",
-        (count,),
+        (table.rows_together,),
     )
     for number, size in sized.fetchall():
         keys.append((number,))

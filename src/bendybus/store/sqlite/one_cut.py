@@ -19,11 +19,13 @@ import apsw
 
 from bendybus.model.errors import DataFolderUnusable
 from bendybus.store.sqlite.database import APPLICATION_ID
+from bendybus.store.sqlite.users import OthersInTheWay, Users
 
 # A quarter of how long a broker waits before it takes the store for failed.
 PAUSE_SECONDS_MAX: Final = 0.5
 _TRIES: Final = 40
 _REST_SECONDS: Final = 0.25
+_JOIN_SECONDS: Final = 2.0
 # How often a file is tried that a writer holds: between two commits it is free for a moment only.
 _POLL_SECONDS: Final = 0.0002
 
@@ -31,16 +33,28 @@ _POLL_SECONDS: Final = 0.0002
 class Snapshots:
     """The files, each in a transaction that reads it as it was at the cut."""
 
-    def __init__(self, connections: Mapping[int, apsw.Connection], pause_seconds: float) -> None:
+    def __init__(
+        self,
+        connections: Mapping[int, apsw.Connection],
+        users: Sequence[Users],
+        pause_seconds: float,
+    ) -> None:
         self.connections = connections
+        self._users = users
         # How long nobody could write.
         self.pause_seconds = pause_seconds
+
+    @property
+    def must_let_go(self) -> bool:
+        """Whether workers that share the files found the disk failing, and all must close them."""
+        return any(each.must_let_go for each in self._users)
 
 
 @contextmanager
 def one_cut(files: Mapping[int, Path]) -> Iterator[Snapshots]:
     """Begin to read all of the files at the same instant."""
     with ExitStack() as open_files:
+        users = [each for path in files.values() for each in _joined(path, open_files)]
         writers = {
             number: open_files.enter_context(_opened(path)) for number, path in files.items()
         }
@@ -58,7 +72,21 @@ def one_cut(files: Mapping[int, Path]) -> Iterator[Snapshots]:
         pause_seconds = time.monotonic() - begun
         for writer in writers.values():
             writer.close()
-        yield Snapshots(readers, pause_seconds)
+        yield Snapshots(readers, users, pause_seconds)
+
+
+def _joined(path: Path, open_files: ExitStack) -> Iterator[Users]:
+    """Be one of those who have a file open, where workers share it."""
+    folder = Path(f"{path}-shared")
+    if not folder.is_dir():
+        return
+    users = Users(folder)
+    open_files.callback(users.close)
+    try:
+        users.join(within_seconds=_JOIN_SECONDS)
+    except OthersInTheWay as error:
+        raise DataFolderUnusable(f"cannot open {path}: {error}; try again") from None
+    yield users
 
 
 @contextmanager
