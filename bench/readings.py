@@ -66,6 +66,10 @@ class Figure(StrEnum):
     PLAIN_INSERT = "plain batched INSERT"
     STORE_SEND = "send to the store"
     STORE_RECEIVE = "receive and settle from the store"
+    FRONT_END_SEND_CPU = "processor time of the front end, per message sent"
+    SERVER_SEND_CPU = "processor time of the server, per message sent"
+    FRONT_END_RECEIVE_CPU = "processor time of the front end, per message received"
+    SERVER_RECEIVE_CPU = "processor time of the server, per message received"
     ONE_WORKER_SEND = "send by two clients, one worker"
     ONE_WORKER_RECEIVE = "receive by two clients, one worker"
     TWO_WORKERS_SEND = "send by two clients, two workers"
@@ -94,6 +98,10 @@ UNITS = {
     Figure.SPARK_CAPTURE_P50: "ms",
     Figure.SPARK_READ_RESIDENT: "MB",
     Figure.VAIN_ACQUIRES: "%",
+    Figure.FRONT_END_SEND_CPU: "µs",
+    Figure.SERVER_SEND_CPU: "µs",
+    Figure.FRONT_END_RECEIVE_CPU: "µs",
+    Figure.SERVER_RECEIVE_CPU: "µs",
 }
 RATE_UNIT = "/s"
 

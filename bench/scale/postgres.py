@@ -8,7 +8,7 @@ with a row of values per message, prepared once.
 import asyncio
 import os
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -17,7 +17,7 @@ from typing import Self
 import psycopg
 
 from bench.features.stage import Stage, in_turns
-from bench.processes import BenchmarkError, CpuShares, with_cpu_shares
+from bench.processes import BenchmarkError, CpuShares, cpu_seconds, with_cpu_shares
 from bench.readings import Figure, Reading, Subject
 from bench.scale.stores import MAIN, ROOMY, opened, receive, send
 from bench.scenarios import SMALL_BODY_BYTES, Turn
@@ -30,6 +30,8 @@ from bendybus.testing.postgres import postgres_server
 TOGETHER = 200
 # All messages of a conventional queue are in one store.
 QUEUE = "conventional"
+SENDING = (Figure.SEND, Figure.FRONT_END_SEND_CPU, Figure.SERVER_SEND_CPU)
+RECEIVING = (Figure.RECEIVE, Figure.FRONT_END_RECEIVE_CPU, Figure.SERVER_RECEIVE_CPU)
 PLAIN_TABLE = """
     CREATE TABLE plain (
         id bigint PRIMARY KEY, enqueued_at bigint NOT NULL, content bytea NOT NULL)"""
@@ -68,10 +70,23 @@ def one_front_end(stage: Stage) -> Iterator[Reading]:
         turn = Turn(stage.clients, broker, QUEUE, stage.size)
         turn.warm_up()
         for _ in range(stage.size.scale.repeats):
-            for figure, call in ((Figure.SEND, turn.send), (Figure.RECEIVE, turn.receive)):
-                rate, cpu = with_cpu_shares(broker.pid, partial(call, stage.size.scale.messages))
-                yield _reading(figure, rate, cpu)
+            yield from _measured(turn.send, SENDING, turn, server.pid)
+            yield from _measured(turn.receive, RECEIVING, turn, server.pid)
             stage.clients.drain(broker, QUEUE)
+
+
+def _measured(
+    call: Callable[[int], float], figures: tuple[Figure, Figure, Figure], turn: Turn, server: int
+) -> Iterator[Reading]:
+    """The rate, and what a message costs front end and server: that bounds each, on any machine."""
+    messages = turn.size.scale.messages
+    of_rate, of_front_end, of_server = figures
+    front_end_before, server_before = cpu_seconds(turn.broker.pid), cpu_seconds(server)
+    rate, cpu = with_cpu_shares(turn.broker.pid, partial(call, messages))
+    front_end = cpu_seconds(turn.broker.pid) - front_end_before
+    yield _reading(of_rate, rate, cpu)
+    yield _reading(of_front_end, front_end / messages * 1e6)
+    yield _reading(of_server, (cpu_seconds(server) - server_before) / messages * 1e6)
 
 
 def _reading(figure: Figure, rate: float, cpu: CpuShares | None = None) -> Reading:

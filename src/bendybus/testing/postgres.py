@@ -70,6 +70,12 @@ class PostgresServer:
         self._free: list[str] = []
 
     @property
+    def pid(self) -> int:
+        """The process that all others of a running server are children of."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """What the server printed so far, over all its lives."""
         return (self.folder / "server.log").read_text(errors="replace")
