@@ -32,7 +32,7 @@ from bendybus.testing.postgres import PostgresServer
 
 [QUEUE] = [table for table in TABLES if table.name == "queue"]
 IDENTITY: Final = StoreIdentity("cluster", 3, 4, ("ns",))
-ROWS: Final = 300
+ROWS: Final = 120
 CHANGE_SECONDS: Final = 0.005
 # Columns that must be what they are, or tell rows apart.
 FIXED: Final[dict[str, Any]] = {
