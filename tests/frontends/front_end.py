@@ -44,6 +44,7 @@ class FrontEnd:
     clock: Clock
     sweep: Sweep
     removal: Removal
+    forwarder: Forwarder
     running: list[asyncio.Task[None]] = field(default_factory=list)
 
     @property
@@ -59,7 +60,7 @@ class FrontEnd:
     def begin(self) -> None:
         """Do what a broker does by itself, until it ends."""
         work = [
-            Forwarder(self.namespaces, self.clock).run(),
+            self.forwarder.run(),
             self.sweep.run(),
             Finisher(self.namespaces, self.clock).run(),
             self.namespaces.keep_agreeing(),
@@ -71,10 +72,12 @@ class FrontEnd:
         """End without giving anything back; what it held stays locked."""
         for task in self.running:
             task.cancel()
-        await asyncio.gather(*self.running, return_exceptions=True)
+        ends = await asyncio.gather(*self.running, return_exceptions=True)
         self.running.clear()
         for store in self.stores:
             await store.close()
+        for end in ends:
+            assert isinstance(end, asyncio.CancelledError), "what a broker does by itself goes on"
 
     async def send(self, name: str, *messages: Message) -> None:
         """Send messages one after the other."""
@@ -103,15 +106,16 @@ async def front_end(
     for store in stores:
         assert store.is_online, store.status().reason
     namespaces = Namespaces(stores, WireContentReader())
+    namespaces.add("sbemulatorns")
     served = FrontEnd(
         stores,
         namespaces,
         clock,
         Sweep(namespaces.holdings, clock),
         Removal(namespaces, clock),
+        Forwarder(namespaces, clock),
     )
     try:
-        namespaces.add("sbemulatorns")
         await namespaces.load()
         await served.catalog.declare(entities, now=clock.now())
         served.begin()

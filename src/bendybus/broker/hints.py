@@ -21,6 +21,8 @@ from bendybus.store.port import Tally
 from bendybus.store.sharing import CATALOG
 
 LOOK_SECONDS: Final = 1.0
+# How often at most all queues of a store are looked at because others did not say which.
+ALL_APART_SECONDS: Final = 0.25
 # How many queues of one store are looked at together; the others have their turn a second later.
 LOOKED_AT_MAX: Final = 500
 # How many entities are gone through before clients have their turn.
@@ -40,18 +42,36 @@ class Hints:
         self._following = following
         # Of each store: up to which queue they were looked at.
         self._looked_until: dict[int, int] = {}
+        # Stores of which all queues are to be looked at soon, and when they last were.
+        self._all_soon: set[int] = set()
+        self._all_at: dict[int, float] = {}
         for at, store in enumerate(holdings.stores):
             store.listen(partial(self._hear, at))
 
     def _hear(self, at: int, queues: Sequence[QueueNumber]) -> None:
-        places = self._holdings.places[at]
         if not queues or CATALOG in queues:
             self._following.note_changed()
-        for queue in queues or list(places):
+        if not queues:
+            self._hear_of_all_soon(at)
+        places = self._holdings.places[at]
+        for queue in queues:
             place = places.get(queue)
             if place is not None:
                 sub_queue, source = place
                 sub_queue.note_heard(source)
+
+    def _hear_of_all_soon(self, at: int) -> None:
+        """Look at all queues of a store, at once if that was not done a moment ago."""
+        if at not in self._all_soon:
+            self._all_soon.add(at)
+            loop = asyncio.get_running_loop()
+            loop.call_at(self._all_at.get(at, 0.0) + ALL_APART_SECONDS, self._hear_of_all, at)
+
+    def _hear_of_all(self, at: int) -> None:
+        self._all_soon.discard(at)
+        self._all_at[at] = asyncio.get_running_loop().time()
+        for sub_queue, source in self._holdings.places[at].values():
+            sub_queue.note_heard(source)
 
     async def run(self) -> None:
         """Look now and then, until cancelled."""
