@@ -66,22 +66,24 @@ async def fleet_of(config: Path, folder: Path) -> AsyncIterator[Fleet]:
             [stack.enter_context(cut_network(server.port)) for server in servers]
             for _ in range(FRONT_ENDS)
         ]
-        front_ends = [
-            BrokerProcess(
-                _made(folder / f"front-end-{number}"),
-                config,
-                stores=[url_of([net.port], name) for net, name in zip(own, names, strict=True)],
-            )
-            for number, own in enumerate(networks)
+        stores = [
+            [url_of([network.port], name) for network, name in zip(own, names, strict=True)]
+            for own in networks
         ]
-        for front_end in front_ends:
-            stack.callback(front_end.kill)
-        # All at once: whoever is first makes the tables and the entities.
-        await asyncio.gather(*(asyncio.to_thread(each.start) for each in front_ends))
+        front_ends = await started(stack, config, folder, stores)
         urls = [server.url(name) for server, name in zip(servers, names, strict=True)]
         yield Fleet(servers, networks, front_ends, urls)
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+async def started(
+    stack: ExitStack, config: Path, folder: Path, stores: Sequence[Sequence[str]]
+) -> list[BrokerProcess]:
+    """Start front ends on these stores, all at once: whoever is first makes the tables."""
+    front_ends = []
+    for number, urls in enumerate(stores):
+        own = folder / f"front-end-{number}"
+        own.mkdir()
+        front_ends.append(BrokerProcess(own, config, stores=urls))
+        stack.callback(front_ends[-1].kill)
+    await asyncio.gather(*(asyncio.to_thread(each.start) for each in front_ends))
+    return front_ends

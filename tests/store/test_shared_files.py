@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bendybus.model.errors import ServerBusy, StoreFailed, StoreUnavailable
+from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import QueueNumber
 from bendybus.model.store_status import StoreState
 from bendybus.store.sqlite import shared_database
@@ -163,7 +163,7 @@ async def test_a_turn_that_does_not_come_is_refused_and_the_store_goes_on(
 
     held = holder._lane.submit(hold, is_synced=False)
     await until(reached.is_set)
-    with pytest.raises(ServerBusy):
+    with pytest.raises(StoreUnavailable, match="others keep it busy"):
         await send(hurried, b"refused")
     released.set()
     await held

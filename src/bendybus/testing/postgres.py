@@ -60,9 +60,11 @@ def _major_version(program: Path) -> int:
 class PostgresServer:
     """One server, started as often as a test likes on the same folder and port."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, *, port: int | None = None
+    ) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = port or free_port()
         self._settings = settings or {}
         self._programs = programs()
         self._process: subprocess.Popen[bytes] | None = None
@@ -195,13 +197,14 @@ class PostgresServer:
     # Standbys
 
     @contextmanager
-    def standby(self) -> Iterator["PostgresServer"]:
+    def standby(self, port: int | None = None) -> Iterator["PostgresServer"]:
         """Run a copy that follows this server: no commit is over before the copy has it too.
 
-        When the block ends the copy goes, and this server, if it runs, is on its own again.
+        A port may be given to it: that of a server that is no more. When the block ends the copy
+        goes, and this server, if it runs, is on its own again.
         """
         with server_folder() as folder:
-            standby = PostgresServer(folder)
+            standby = PostgresServer(folder, port=port)
             standby._run(
                 "pg_basebackup",
                 *("--dbname", url_of([self.port], "postgres", _ADMINISTRATOR)),

@@ -267,7 +267,7 @@ class Lane(Generic[D]):
             if is_unwritten and is_bearable and self._is_undone(database):
                 if tries_left > 1 and self._failures.is_repeated(error):
                     return self._commit(jobs, tries_left - 1)
-                told: BusError = ServerBusy(f"Others keep messaging store {self.number} busy.")
+                told: BusError = StoreUnavailable(self.number, "others keep it busy")
                 if is_of_caller:
                     told = self._refusal(error)
                 return [(job.future, None, told) for job in jobs]
