@@ -12,7 +12,7 @@ nothing, that costs one look at a number.
 
 from contextlib import ExitStack, closing
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Final
 
 import apsw
@@ -26,10 +26,9 @@ from bendybus.store.sqlite.database import (
     set_modes,
 )
 from bendybus.store.sqlite.shared_seen import SharedSeenIndex
-from bendybus.store.sqlite.users import FileTurn, Users, side_folder
+from bendybus.store.sqlite.users import FileTurn, Users, pause, side_folder
 
-# How long somebody who queues up waits between two looks, and for how long behind another.
-PAUSE_SECONDS: Final = 0.0002
+# How long somebody queues up behind another.
 QUEUED_SECONDS_MAX: Final = 0.1
 # How often ids are forgotten that others took out of the log.
 FORGOTTEN_EVERY_SECONDS: Final = 10.0
@@ -85,7 +84,7 @@ class SharedSqliteDatabase(SqliteDatabase):
         self._is_disk_blameless = False
         self._check_users()
         self._set_synced(is_synced=is_synced)
-        is_queued = self._queue.take(within_seconds=QUEUED_SECONDS_MAX, pause_seconds=PAUSE_SECONDS)
+        is_queued = self._queue.take(within_seconds=QUEUED_SECONDS_MAX)
         try:
             self.execute("BEGIN IMMEDIATE")
         except apsw.BusyError:
@@ -189,7 +188,7 @@ class SharedSqliteDatabase(SqliteDatabase):
             self._busy_until = now + self._busy_seconds
         elif now >= self._busy_until:
             return False
-        sleep(PAUSE_SECONDS)
+        pause(tries)
         return True
 
 

@@ -11,6 +11,7 @@ because the first to come is alone.
 """
 
 import fcntl
+import itertools
 import mmap
 import os
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Final
 _BYTES: Final = 16
 _FAILED, _MENDED = 0, 1
 _PAUSE_SECONDS: Final = 0.005
+PAUSES_SECONDS: Final = (0.0001, 0.0002, 0.0004, 0.0008, 0.001)
 
 
 def side_folder(path: Path) -> Path:
@@ -34,6 +36,14 @@ def open_side_file(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
+def pause(tries: int) -> None:
+    """Wait a little for another's turn to end: the longer, the longer it has lasted already.
+
+    A turn is a few milliseconds. To look much more often takes the time that the other needs.
+    """
+    sleep(PAUSES_SECONDS[min(tries, len(PAUSES_SECONDS) - 1)])
+
+
 class OthersInTheWay(Exception):
     """The file cannot be opened before others have let go of it, or have opened it."""
 
@@ -44,18 +54,19 @@ class FileTurn:
     def __init__(self, path: Path) -> None:
         self._file = open_side_file(path)
 
-    def take(self, *, within_seconds: float = 0, pause_seconds: float = _PAUSE_SECONDS) -> bool:
+    def take(self, *, within_seconds: float = 0) -> bool:
         """Take it, if it becomes free soon enough; say whether."""
         deadline = monotonic() + within_seconds
-        while True:
+        for tries in itertools.count():
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if monotonic() >= deadline:
-                    return False
-                sleep(pause_seconds)
+                    break
+                pause(tries)
             else:
                 return True
+        return False
 
     def give(self) -> None:
         """Let others have it."""
