@@ -37,7 +37,6 @@ POLL_SECONDS: Final = 0.25
             marks=[pytest.mark.prove, pytest.mark.timeout(3000)],
             id="keeping-locks-80",
         ),
-        pytest.param(FREE_MESSAGES, 2, marks=pytest.mark.timeout(240), id="freeing-messages-2"),
         pytest.param(
             KEEP_LOCKS + FREE_MESSAGES,
             80,

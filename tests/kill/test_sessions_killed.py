@@ -70,15 +70,19 @@ class Book:
 
     async def kill_after(self, entries: int, broker: BrokerProcess) -> None:
         """Let the clients work, and kill the broker in the midst of their so-manieth entry."""
-        killed = asyncio.Event()
+        await self.at(entries, broker.kill)
 
-        def kill() -> None:
-            broker.kill()
-            killed.set()
+    async def at(self, entries: int, action: Callable[[], None]) -> None:
+        """Let the clients work, and do something in the midst of their so-manieth entry."""
+        done = asyncio.Event()
 
-        self._entries_left, self._action = entries, kill
+        def act() -> None:
+            action()
+            done.set()
+
+        self._entries_left, self._action = entries, act
         async with asyncio.timeout(LIFE_SECONDS_MAX):
-            await killed.wait()
+            await done.wait()
 
     async def drained(self) -> None:
         """Wait until every message that was accepted has been completed, or asked to be."""
@@ -104,18 +108,8 @@ async def test_sessions_keep_order_holder_and_state_when_the_broker_is_killed(ki
     rng = random.Random(seed)
     book = Book()
     with broker_process(CONFIG) as broker:
-        workers: list[SessionWorker] = []
         async with asyncio.TaskGroup() as group:
-            for queue in QUEUES:
-                write = partial(book.write, queue)
-                for number in range(SENDERS):
-                    sessions = [f"s{number}x{each}" for each in range(SESSIONS_PER_SENDER)]
-                    sender = SessionSender(broker, queue, write, rng)
-                    group.create_task(sender.run(sessions, partial(book.backlog, queue)))
-                for number in range(WORKERS):
-                    worker = SessionWorker(broker, queue, write, rng)
-                    workers.append(worker)
-                    group.create_task(worker.run(f"w{number}"))
+            workers = start_clients(group, broker, book, rng)
             for _ in range(kills):
                 await book.kill_after(rng.randint(1, ENTRIES_PER_LIFE_MAX), broker)
                 await asyncio.to_thread(broker.start)
@@ -127,6 +121,24 @@ async def test_sessions_keep_order_holder_and_state_when_the_broker_is_killed(ki
         left = {queue: await everything_in(broker, queue) for queue in QUEUES}
     for queue in QUEUES:
         judge(book.logs[queue], left[queue], f"with seed {seed}")
+
+
+def start_clients(
+    group: asyncio.TaskGroup, broker: BrokerProcess, book: Book, rng: random.Random
+) -> list[SessionWorker]:
+    """Start senders and workers for each queue; return those that must be told when it is over."""
+    workers: list[SessionWorker] = []
+    for queue in QUEUES:
+        write = partial(book.write, queue)
+        for number in range(SENDERS):
+            sessions = [f"s{number}x{each}" for each in range(SESSIONS_PER_SENDER)]
+            sender = SessionSender(broker, queue, write, rng)
+            group.create_task(sender.run(sessions, partial(book.backlog, queue)))
+        for number in range(WORKERS):
+            worker = SessionWorker(broker, queue, write, rng)
+            workers.append(worker)
+            group.create_task(worker.run(f"w{number}"))
+    return workers
 
 
 def judge(log: list[SessionEntry], left: list[Left], hint: str) -> None:
