@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bendybus.testing.postgres import PASSWORD, PostgresServer
-from tests.cli.command import run, serving
+from tests.cli.command import SOURCE, run, run_afresh, serving
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "namespace.yaml"
 
@@ -75,3 +75,26 @@ def test_a_wrong_url_is_refused_in_one_line(
     [line] = result.stderr.splitlines()
     assert said in line
     assert PASSWORD not in line
+
+
+def test_without_the_driver_it_says_what_to_install(tmp_path: Path) -> None:
+    package = tmp_path / "psycopg"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError\n")
+    result = run_afresh(
+        "serve",
+        "--amqp-port",
+        "0",
+        "--http-port",
+        "0",
+        "--flight-port",
+        "none",
+        "--store",
+        f"postgresql://bus:{PASSWORD}@db/orders",
+        PYTHONPATH=f"{tmp_path}:{SOURCE}",
+    )  # fmt: skip - one option per pair reads better
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "bendybus: postgresql://bus@db/orders needs the driver for PostgreSQL: pip install"
+        " 'bendybus[postgres]'\n"
+    )

@@ -141,10 +141,7 @@ def test_a_store_is_taken_away_from_all_workers(tmp_path: Path) -> None:
         assert [states(), states()] == [["online", "online"]] * 2
 
 
-@pytest.mark.parametrize("workers", ["2", "3"])
-def test_what_keeps_the_first_worker_from_starting_is_said_once(
-    tmp_path: Path, workers: str
-) -> None:
+def test_what_keeps_the_first_worker_from_starting_is_said_once(tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"store-{number:02}.db").write_text("this is no database, " * 1000)
     result = run(
@@ -154,7 +151,7 @@ def test_what_keeps_the_first_worker_from_starting_is_said_once(
         "--stores",
         "2",
         "--workers",
-        workers,
+        "3",
         "--amqp-port",
         "0",
         "--http-port",
