@@ -65,6 +65,54 @@ async def test_nothing_is_lost_or_doubled_when_stores_move_and_the_broker_is_kil
         check_folder(broker.folder / "data", urls)
 
 
+@pytest.mark.spec("R1.2")
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(0, marks=pytest.mark.timeout(240)),
+        pytest.param(20, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+    ],
+)
+async def test_every_front_end_follows_a_store_from_server_to_server(
+    kills: int, shared_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    seed = random.getrandbits(32)
+    rng = random.Random(seed)
+    book = Logbook(QUEUES)
+    with ExitStack() as stack:
+        before, beside, after = (
+            stack.enter_context(shared_postgres.lent_database()) for _ in range(3)
+        )
+        brokers: list[BrokerProcess] = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            broker = BrokerProcess(tmp_path / name, CONFIG, stores=[before, beside])
+            stack.callback(broker.kill)
+            await asyncio.to_thread(broker.start)
+            brokers.append(broker)
+        one, two = brokers
+        load = Load(book, rng)
+        async with load.running(lambda: rng.choice(brokers).amqp_port):
+            await book.at(ENTRIES_BEFORE, lambda: None)
+            for _ in range(kills):
+                moving = asyncio.create_task(asyncio.to_thread(move, one, 0, after))
+                await book.kill_after(rng.randint(1, ENTRIES_OF_MOVE_MAX), one)
+                await moving
+                await asyncio.to_thread(one.start)
+            said = await asyncio.to_thread(move, two, 0, after)
+            # Perhaps it was done before the kill.
+            assert "store 0 is at postgresql://" in said or "is store 0;" in said, said
+            await book.at(ENTRIES_BEFORE, lambda: None)
+            load.only_receive()
+            await all_received(two)
+            for broker in brokers:
+                assert await asyncio.to_thread(broker.stop) == 0
+        for queue in QUEUES:
+            assert check_history(book.logs[queue]) == [], f"with seed {seed}"
+        assert all(PASSWORD not in broker.log for broker in brokers)
+        assert "list that one at the next start" in two.log
+
+
 def move(broker: BrokerProcess, number: int, url: str) -> str:
     """Run the command; return what it said."""
     done = run(
