@@ -64,6 +64,7 @@ class Figure(StrEnum):
     SPARK_REPLAY = "replay in the order of keys"
     REPLAY_WRITE = "Spark writes to the queue, beside replay"
     PLAIN_INSERT = "plain batched INSERT"
+    PLAIN_VALUES = "plain INSERT of many VALUES"
     STORE_SEND = "send to the store"
     STORE_RECEIVE = "receive and settle from the store"
     FRONT_END_SEND_CPU = "processor time of the front end, per message sent"

@@ -1,8 +1,8 @@
-"""One PostgreSQL store beside what its server does for a plain batched INSERT.
+"""One PostgreSQL store beside what its server does for plain INSERTs.
 
-Both commit as many messages at a time, one commit after the other, over one session, on databases
-of one server that syncs each commit. The INSERT is the quickest that psycopg has: one statement
-with a row of values per message, prepared once.
+All commit as many messages at a time, one commit after the other, over one session, on databases
+of one server that syncs each commit. There are two ways to insert plainly: psycopg's own for a
+batch, `executemany`; and one statement with a row of values per message, prepared once.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 
@@ -35,8 +35,15 @@ RECEIVING = (Figure.RECEIVE, Figure.FRONT_END_RECEIVE_CPU, Figure.SERVER_RECEIVE
 PLAIN_TABLE = """
     CREATE TABLE plain (
         id bigint PRIMARY KEY, enqueued_at bigint NOT NULL, content bytea NOT NULL)"""
-PLAIN_ROWS = b", ".join([b"(%s::bigint, %s::bigint, %s)"] * TOGETHER)
-PLAIN_INSERT = b"INSERT INTO plain (id, enqueued_at, content) VALUES " + PLAIN_ROWS
+PLAIN_INSERT = b"INSERT INTO plain (id, enqueued_at, content) VALUES "
+PLAIN_ROW = b"(%s::bigint, %s::bigint, %s)"
+ONE_ROW = PLAIN_INSERT + PLAIN_ROW
+MANY_ROWS = PLAIN_INSERT + b", ".join([PLAIN_ROW] * TOGETHER)
+
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Rows = list[tuple[int, int, bytes]]
+Insert = Callable[[Connection, Rows], None]
 
 
 def one_store(stage: Stage) -> Iterator[Reading]:
@@ -50,11 +57,12 @@ def one_store(stage: Stage) -> Iterator[Reading]:
         _Store(url) as store,
     ):
         # Statements are prepared, tables and files made.
-        _insert(connection, 10 * TOGETHER)
+        _insert(connection, 10 * TOGETHER, _many_rows)
+        _insert(connection, 10 * TOGETHER, _row_by_row)
         store.pass_through(10 * TOGETHER)
         yield from in_turns(
             amounts.repeats,
-            lambda _: [_reading(Figure.PLAIN_INSERT, _insert(connection, amounts.messages))],
+            lambda _: _inserted(connection, amounts.messages),
             lambda _: store.readings(amounts.messages),
         )
 
@@ -94,24 +102,35 @@ def _reading(figure: Figure, rate: float, cpu: CpuShares | None = None) -> Readi
 
 
 @contextmanager
-def _plain(url: str) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
+def _plain(url: str) -> Iterator[Connection]:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(PLAIN_TABLE)
         yield connection
 
 
-def _insert(connection: "psycopg.Connection[tuple[object, ...]]", messages: int) -> float:
+def _inserted(connection: Connection, messages: int) -> Iterator[Reading]:
+    yield _reading(Figure.PLAIN_INSERT, _insert(connection, messages, _row_by_row))
+    yield _reading(Figure.PLAIN_VALUES, _insert(connection, messages, _many_rows))
+
+
+def _insert(connection: Connection, messages: int, insert: Insert) -> float:
     """Messages per second."""
     [(first,)] = connection.execute("SELECT coalesce(max(id), 0)::bigint + 1 FROM plain").fetchall()
-    assert isinstance(first, int)
     body, now = os.urandom(SMALL_BODY_BYTES), time.time_ns() // 1_000_000
     begun = time.perf_counter()
     for start in range(first, first + messages, TOGETHER):
-        values: list[object] = []
-        for number in range(start, start + TOGETHER):
-            values += (number, now, body)
-        connection.execute(PLAIN_INSERT, values, prepare=True, binary=True)
+        insert(connection, [(number, now, body) for number in range(start, start + TOGETHER)])
     return messages / (time.perf_counter() - begun)
+
+
+def _row_by_row(connection: Connection, rows: Rows) -> None:
+    with connection.transaction():
+        connection.cursor(binary=True).executemany(ONE_ROW, rows)
+
+
+def _many_rows(connection: Connection, rows: Rows) -> None:
+    values = [value for row in rows for value in row]
+    connection.execute(MANY_ROWS, values, prepare=True, binary=True)
 
 
 class _Store:

@@ -74,6 +74,7 @@ def test_the_small_size_of_what_needs_no_built_client_runs(tmp_path: Path) -> No
     }
     assert found == {
         Figure.PLAIN_INSERT,
+        Figure.PLAIN_VALUES,
         Figure.STORE_SEND,
         Figure.STORE_RECEIVE,
         Figure.VAIN_ACQUIRES,
