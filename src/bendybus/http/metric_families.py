@@ -72,7 +72,9 @@ RECEIVERS_WAITING: Final = Family(
     "bendybus_receivers_waiting", "gauge", "Receivers that wait for a message or a session"
 )
 STORE_UP: Final = Family("bendybus_store_up", "gauge", "Whether the store is online")
-STORE_BYTES: Final = Family("bendybus_store_bytes", "gauge", "Size of the store's file")
+STORE_BYTES: Final = Family(
+    "bendybus_store_bytes", "gauge", "Size of the store: of its file, or its database"
+)
 STORE_LOG_BYTES: Final = Family(
     "bendybus_store_log_bytes", "gauge", "Size of the store's write-ahead log"
 )
