@@ -63,8 +63,10 @@ async def a_front_end_pauses(trial: Trial) -> None:
     front_end.pause()
     trial.fleet.shun(front_end)
     trial.load.move_from(front_end.amqp_port)
-    await trial.service_goes_on()
-    await asyncio.sleep(PAUSE_SECONDS)
+    now = asyncio.get_running_loop().time
+    end = now() + PAUSE_SECONDS
+    while now() < end:
+        await trial.service_goes_on()
     front_end.resume()
     trial.fleet.welcome(front_end)
 
