@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -45,11 +46,18 @@ async def held(front_end: FrontEnd, name: str) -> list[bytes]:
 
 
 @asynccontextmanager
-async def sending(front_end: FrontEnd, messages: list[Message]) -> AsyncIterator[None]:
-    """Send messages beside what is done meanwhile; all are accepted at the end."""
-    task = asyncio.create_task(front_end.send("entry", *messages))
+async def sending(front_end: FrontEnd, messages: list[Message]) -> AsyncIterator[list[Message]]:
+    """Send messages beside what is done meanwhile; yields those that are accepted, all at last."""
+    accepted: list[Message] = []
+
+    async def send_all() -> None:
+        for message in messages:
+            await front_end.send("entry", message)
+            accepted.append(message)
+
+    task = asyncio.create_task(send_all())
     try:
-        yield
+        yield accepted
     finally:
         await task
 
@@ -67,8 +75,9 @@ async def test_messages_are_forwarded_once_however_often_who_does_it_dies(
         for start in range(0, len(sent), IN_A_ROUND):
             await last.look_after()
             following = await running.enter_async_context(front_end(open_stores, clock))
-            async with sending(following, sent[start : start + IN_A_ROUND]):
-                await asyncio.sleep(random.uniform(0, 0.2))
+            enough = random.randrange(IN_A_ROUND)
+            async with sending(following, sent[start : start + IN_A_ROUND]) as accepted:
+                await until(partial(has_accepted, accepted, enough))
                 await last.die()
             last = following
 
@@ -85,6 +94,10 @@ async def test_messages_are_forwarded_once_however_often_who_does_it_dies(
         clock.advance(61)
         await last.forwarder.tidy()
         assert await remembered(last) == []
+
+
+def has_accepted(accepted: list[Message], count: int) -> bool:
+    return len(accepted) >= count
 
 
 async def remembered(front_end: FrontEnd) -> list[Transfer]:

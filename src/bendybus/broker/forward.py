@@ -16,7 +16,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.hand_over import Destinations
 from bendybus.broker.mover import Mover
 from bendybus.broker.namespaces import Namespaces
-from bendybus.model.errors import BusError, EntityNotFound, StoreFailed, StoreUnavailable
+from bendybus.model.errors import BusError, EntityNotFound
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.operations import Forget, Transfer
 from bendybus.store.port import Store
@@ -103,7 +103,7 @@ class Forwarder:
         A store that is away is noted as a whole when it comes back.
         """
         for store in stores:
-            with suppress(StoreUnavailable, StoreFailed):
+            with suppress(BusError):
                 for queue in await store.occupied(SubQueue.TRANSFER):
                     self._holdings.departures.note(store, queue)
 

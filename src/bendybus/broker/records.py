@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from bendybus.broker.following import Following
 from bendybus.broker.numbering import Numbering
 from bendybus.model.entity import name_key
-from bendybus.model.errors import BusError, StoreFailed, StoreUnavailable
+from bendybus.model.errors import BusError, StoreUnavailable
 from bendybus.model.ids import EntityNumber
 from bendybus.store.port import EntityRecord, NumbersGiven, Store
 from bendybus.store.sharing import CATALOG
@@ -113,9 +113,9 @@ class Records:
         if self.is_agreed:
             return
         async with self._turn:
-            if self.is_shared and await self._agree(has_turn=False):
-                return
             try:
+                if self.is_shared and await self._agree(has_turn=False):
+                    return
                 async with self._turns_of_stores():
                     await self._look()
                     await self._agree(has_turn=True)
@@ -274,7 +274,7 @@ class Records:
         held: dict[int, dict[EntityNumber, int]] = {}
         for at, store in enumerate(self.stores):
             if store.is_online:
-                with suppress(StoreUnavailable, StoreFailed):
+                with suppress(BusError):
                     held[at] = await store.versions()
         return held
 
