@@ -15,7 +15,7 @@ from typing import Final
 
 from bendybus.settings import TlsFiles
 
-START_SECONDS_MAX: Final = 30.0
+START_SECONDS_MAX: Final = 60.0
 STOP_SECONDS_MAX: Final = 15.0
 _POLL_SECONDS: Final = 0.02
 
