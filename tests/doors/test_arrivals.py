@@ -20,9 +20,21 @@ def ends() -> Iterator[tuple[Leash, Leash]]:
     worker.close()
 
 
-def taking(end: Leash, *, number: int = 0, cut: asyncio.Event | None = None) -> Arrivals:
-    note_cut = (cut or asyncio.Event()).set
-    found = Arrivals(end, Crowd(2).seat(0), number=number, workers=2, note_cut=note_cut)
+def taking(
+    end: Leash,
+    *,
+    number: int = 0,
+    stop: asyncio.Event | None = None,
+    cut: asyncio.Event | None = None,
+) -> Arrivals:
+    found = Arrivals(
+        end,
+        Crowd(2).seat(0),
+        number=number,
+        workers=2,
+        note_stop=(stop or asyncio.Event()).set,
+        note_cut=(cut or asyncio.Event()).set,
+    )
     found.begin()
     return found
 
@@ -88,11 +100,24 @@ async def test_a_connection_for_no_door_is_closed(ends: tuple[Leash, Leash]) -> 
 
 async def test_a_worker_notices_that_the_keeper_is_gone(ends: tuple[Leash, Leash]) -> None:
     keeper, worker = ends
-    cut = asyncio.Event()
-    taking(worker, cut=cut)
+    stop, cut = asyncio.Event(), asyncio.Event()
+    taking(worker, stop=stop, cut=cut)
     keeper.close()
     async with asyncio.timeout(10):
         await cut.wait()
+    assert not stop.is_set()
+
+
+async def test_a_worker_that_is_told_to_stop_is_not_cut_off(ends: tuple[Leash, Leash]) -> None:
+    keeper, worker = ends
+    stop, cut = asyncio.Event(), asyncio.Event()
+    taking(worker, stop=stop, cut=cut)
+    keeper.send("stop")
+    keeper.close()
+    async with asyncio.timeout(10):
+        await stop.wait()
+    await asyncio.sleep(0)
+    assert not cut.is_set()
 
 
 async def relay(keepers: list[Leash]) -> None:

@@ -2,7 +2,7 @@
 
 The keeper listens and gives every connection to the worker with the fewest. It opens no store, runs
 no loop and starts no thread, so that it can fork a worker at any moment, and whatever a worker does
-cannot stop it. A worker whose keeper is gone stops by itself, and so does the keeper when told.
+cannot stop it. A worker whose keeper is gone ends at once, as the broker did that was killed.
 """
 
 import gc
@@ -22,7 +22,7 @@ from typing import Final
 
 from bendybus.assemble.data_folder import only_broker_on
 from bendybus.assemble.restarts import Restarts
-from bendybus.doors.arrivals import QUESTION, READY
+from bendybus.doors.arrivals import QUESTION, READY, STOP
 from bendybus.doors.chosen import chosen_doors, running_ports
 from bendybus.doors.crowd import COUNTED_DOORS, Crowd, Seat
 from bendybus.doors.door import listening_sockets
@@ -254,6 +254,7 @@ class Keeper:
         for each in self._listening:
             each.close()
         for cut in self._leashes.values():
+            cut.send(STOP)
             cut.close()
         ends_at = time.monotonic() + STOP_SECONDS_MAX
         while self._pids:

@@ -5,11 +5,12 @@ import json
 import signal
 import traceback
 from dataclasses import asdict
+from functools import partial
 
 from bendybus.assemble.running import run_broker
 from bendybus.assemble.workers import WorkerPlace
 from bendybus.cli.event_loop import loop_factory
-from bendybus.cli.failure import ending_in_one_line, say_the_rest
+from bendybus.cli.failure import end_at_once, ending_in_one_line, say_the_rest
 from bendybus.cli.log_output import write_log
 from bendybus.doors.arrivals import Arrivals
 from bendybus.settings import RunningPorts, Settings
@@ -39,7 +40,9 @@ async def _serve(settings: Settings, place: WorkerPlace) -> None:
         place.seat,
         number=place.number,
         workers=settings.workers,
-        note_cut=stop.set,
+        note_stop=stop.set,
+        # The broker was killed, and may be started again at once: the folder must be free.
+        note_cut=partial(end_at_once, 1),
     )
 
     def announce(ports: RunningPorts) -> None:

@@ -20,6 +20,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 # Stands before a question, so that it is no door's name.
 QUESTION: Final = "?"
 READY: Final = "ready"
+STOP: Final = "stop"
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +31,8 @@ Answer = Callable[[str], Awaitable[bytes]]
 class Arrivals:
     """What comes over the leash of one worker: clients for its doors, and questions.
 
-    `note_cut` is called once, when the process that keeps the doors is gone or wants it to stop.
+    `note_stop` is called when the process that keeps the doors wants it to stop, `note_cut` when
+    that one is gone.
     """
 
     def __init__(
@@ -40,13 +42,16 @@ class Arrivals:
         *,
         number: int,
         workers: int,
+        note_stop: Callable[[], None],
         note_cut: Callable[[], None],
     ) -> None:
         self.seat = seat
         self.number = number
         self.others: Sequence[int] = [each for each in range(workers) if each != number]
         self._leash = leash
+        self._note_stop = note_stop
         self._note_cut = note_cut
+        self._is_stopping = False
         self._doors: dict[str, Welcome] = {}
         self._answers: dict[str, Answer] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -113,11 +118,15 @@ class Arrivals:
                 parcel = self._leash.receive()
             except LeashCut:
                 self.end()
-                self._note_cut()
+                if not self._is_stopping:
+                    self._note_cut()
                 return
             if parcel is None:
                 return
             words, connection = parcel
+            if words == STOP:
+                self._is_stopping = True
+                self._note_stop()
             if words in COUNTED_DOORS:
                 self.seat.take()
             if connection is None:
