@@ -9,6 +9,7 @@ from bendybus.testing.store_contract.accounting import AccountingContract
 from bendybus.testing.store_contract.acquiring import AcquiringContract
 from bendybus.testing.store_contract.browsing import BrowsingContract
 from bendybus.testing.store_contract.catalog import CatalogContract
+from bendybus.testing.store_contract.coming_back import ComingBackContract
 from bendybus.testing.store_contract.committing import CommittingContract
 from bendybus.testing.store_contract.counting import CountingContract
 from bendybus.testing.store_contract.damage import DamageContract
@@ -45,6 +46,7 @@ class StoreContract(
     AcquiringContract,
     BrowsingContract,
     CatalogContract,
+    ComingBackContract,
     CommittingContract,
     CountingContract,
     DamageContract,
