@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from bendybus.store.identity import StoreIdentity
-from bendybus.store.postgres.store import PostgresStore
+from bendybus.store.postgres.store import Pacing, PostgresStore
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.blank_stores import BlankStores
 from bendybus.testing.local_broker import StartedStore
@@ -14,7 +14,9 @@ from bendybus.testing.local_broker import StartedStore
 # Opens the store of a number, each time the same one; the path is for those who need a file.
 MakeStore = Callable[[int, Path], StartedStore]
 
-NAMESPACES = ("sbemulatorns",)
+NAMESPACES: Final = ("sbemulatorns",)
+# How soon a front end notices that nobody looks after a store.
+HASTY: Final = Pacing(beat_seconds=0.05)
 
 
 class Ground(Protocol):
@@ -41,7 +43,7 @@ def databases(blank_stores: BlankStores) -> Ground:
 
             def make(number: int, _path: Path) -> PostgresStore:
                 identity = StoreIdentity("cluster", number, count, NAMESPACES, may_claim=True)
-                return PostgresStore(number, urls[number], identity=identity)
+                return PostgresStore(number, urls[number], identity=identity, pacing=HASTY)
 
             yield make
 

@@ -30,6 +30,7 @@ from tests.history.test_transaction_history import (
     ConventionalTransactionHistory,
     PartitionedTransactionHistory,
 )
+from tests.history.two_front_ends import TwoFrontEnds
 from tests.history.world import STEPS_MAX, World
 
 QUICK: Final[tuple[type[World], ...]] = (
@@ -55,9 +56,9 @@ FEW: Final = settings(max_examples=3, stateful_step_count=20)
 MANY: Final = settings(max_examples=25, stateful_step_count=STEPS_MAX)
 
 
-def run_on(blank_stores: BlankStores, history: type[World], how_many: settings) -> None:
+def run_on(blank_stores: BlankStores, how_many: settings, *histories: type[World]) -> None:
     ground = {"ground": staticmethod(databases(blank_stores))}
-    there = type(f"{history.__name__}OnServers", (history,), ground)
+    there = type(f"{histories[-1].__name__}OnServers", histories, ground)
     run_state_machine_as_test(there, settings=how_many)
 
 
@@ -66,7 +67,7 @@ def run_on(blank_stores: BlankStores, history: type[World], how_many: settings) 
 def test_a_history_on_servers_equals_its_model(
     history: type[World], blank_stores: BlankStores
 ) -> None:
-    run_on(blank_stores, history, FEW)
+    run_on(blank_stores, FEW, history)
 
 
 @pytest.mark.prove
@@ -75,4 +76,25 @@ def test_a_history_on_servers_equals_its_model(
 def test_many_histories_on_servers_equal_their_models(
     history: type[World], blank_stores: BlankStores
 ) -> None:
-    run_on(blank_stores, history, MANY)
+    run_on(blank_stores, MANY, history)
+
+
+@pytest.mark.spec("R4")
+@pytest.mark.parametrize(
+    "history",
+    [ConventionalHistory, ConventionalSessionHistory],
+    ids=lambda history: history.__name__,
+)
+def test_a_history_at_two_front_ends_equals_its_model(
+    history: type[World], blank_stores: BlankStores
+) -> None:
+    run_on(blank_stores, FEW, TwoFrontEnds, history)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("history", QUICK, ids=lambda history: history.__name__)
+def test_many_histories_at_two_front_ends_equal_their_models(
+    history: type[World], blank_stores: BlankStores
+) -> None:
+    run_on(blank_stores, MANY, TwoFrontEnds, history)

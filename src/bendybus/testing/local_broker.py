@@ -116,13 +116,19 @@ async def local_broker(
 @asynccontextmanager
 async def forwarding(broker: LocalBroker) -> AsyncIterator[None]:
     """Let messages be forwarded while the block runs."""
-    task = asyncio.create_task(broker.forwarder.run())
+    tasks = [
+        asyncio.create_task(broker.forwarder.run()),
+        # Looks where messages wait that nobody took on, because nobody looked after the store.
+        asyncio.create_task(broker.namespaces.hints.run()),
+    ]
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
 
 
 def hosts_of(broker: LocalBroker) -> Hosts:
