@@ -140,13 +140,13 @@ async def received(receiver: Receiver, count: int) -> list[StoredMessage]:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while len(messages) < count:
             hint = receiver.waiting.join()
-            try:
-                taken = await receiver.receive(count - len(messages))
-                messages += taken
-                if not taken:
-                    await hint
-            finally:
+            taken = await receiver.receive(count - len(messages))
+            messages += taken
+            if taken:
                 receiver.waiting.leave(hint)
+            else:
+                # Woken, it looks again; that is its turn, and nobody else's.
+                await hint
     return messages
 
 
