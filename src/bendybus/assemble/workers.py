@@ -37,6 +37,7 @@ STILL_LOOKS_MAX: Final = 8
 ACCEPTED_TOGETHER: Final = 64
 # When the process has no file left for another connection: how long until the next attempt.
 NO_FILES_SECONDS: Final = 0.1
+NO_WORKER_SECONDS: Final = 0.02
 _REAP_SECONDS: Final = 0.01
 
 _log = logging.getLogger(__name__)
@@ -150,6 +151,10 @@ class Keeper:
                 os.kill(self._pids[number], signal.SIGKILL)
 
     def _accept(self, listening: socket.socket, door: str) -> None:
+        if not self._ready:
+            # Nobody could take it; whoever waits at the door stays there until somebody can.
+            time.sleep(NO_WORKER_SECONDS)
+            return
         for _ in range(ACCEPTED_TOGETHER):
             try:
                 client, _ = listening.accept()
