@@ -65,7 +65,7 @@ def postgres_measured(url: str) -> Iterator[Measured]:
 
 
 def _vacuum(url: str) -> None:
-    with connect(url, settings={"statement_timeout": "0"}) as connection:
+    with connect(url, settings={"statement_timeout": "0"}, patience=None) as connection:
         connection.execute("VACUUM")
 
 

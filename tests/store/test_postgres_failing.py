@@ -12,6 +12,7 @@ from psycopg import sql
 
 from bendybus.model.errors import MessagingInternal, StoreFailed, StoreUnavailable
 from bendybus.store.identity import StoreIdentity
+from bendybus.store.postgres.bounded import Unanswered
 from bendybus.store.postgres.connecting import connect
 from bendybus.store.postgres.locks import TAKE_TURN
 from bendybus.store.postgres.store import Pacing, PostgresStore
@@ -177,6 +178,26 @@ async def test_a_front_end_that_is_stuck_in_its_turn_loses_it(
         assert await contents_of(store) == [b"after it"]
     finally:
         stuck.close()
+
+
+def test_no_session_may_hold_anything_for_long(server: PostgresServer, name: str) -> None:
+    bounds = ("statement_timeout", "idle_in_transaction_session_timeout", "tcp_user_timeout")
+    with connect(server.url(name)) as connection:
+        for bound in bounds:
+            [(value,)] = connection.execute(
+                "SELECT setting::bigint FROM pg_settings WHERE name = %s", (bound,)
+            ).fetchall()
+            assert 0 < value <= 6000, bound
+
+
+def test_who_asks_a_paused_server_is_told_so(server: PostgresServer, name: str) -> None:
+    with connect(server.url(name), patience=0.2) as connection:
+        server.pause()
+        try:
+            with pytest.raises(Unanswered):
+                connection.execute("SELECT 1")
+        finally:
+            server.resume()
 
 
 async def test_a_turn_that_does_not_come_is_no_failure_of_the_store(

@@ -197,6 +197,7 @@ class Attendant:
                 # The lane says so, too; it is the one that matters.
                 _log.debug("the attendant of store %d: %s", self._number, error)
                 self._in_loop(_settle, tried)
+                self._refuse_asked()
                 self._rest()
 
     def _be_connected(self, url: str, tried: "asyncio.Future[None]") -> None:

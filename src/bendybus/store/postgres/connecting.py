@@ -13,6 +13,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from bendybus.model.errors import StoreRefused
+from bendybus.store.postgres.bounded import BoundedConnection
 from bendybus.store.postgres.planning import SESSION_SETTINGS
 
 SCHEMA: Final = "bendybus"
@@ -70,17 +71,24 @@ class StoreUnreachable(Exception):
 
 
 def connect(
-    url: str, *, purpose: str = "", settings: Mapping[str, str] | None = None
-) -> psycopg.Connection[tuple[Any, ...]]:
+    url: str,
+    *,
+    purpose: str = "",
+    settings: Mapping[str, str] | None = None,
+    patience: float | None = ANSWER_SECONDS,
+) -> BoundedConnection:
     """Connect, each statement a transaction of its own. `purpose` is seen in pg_stat_activity.
+
+    Whoever lets the server take longer than usual by his settings has more patience, too.
 
     Raises `StoreRefused` for what somebody has to mend, and `StoreUnreachable`.
     """
     bounds = {**_BOUNDS, **SESSION_SETTINGS, **(settings or {})}
     try:
-        connection = psycopg.connect(_conninfo(url, purpose, bounds), autocommit=True)
+        connection = BoundedConnection.connect(_conninfo(url, purpose, bounds), autocommit=True)
     except psycopg.Error as error:
         raise _failure(url, str(error)) from None
+    connection.patience = patience
     try:
         _check(connection, url)
     except BaseException:

@@ -6,7 +6,8 @@ migration adds tables, columns with a default, and indexes; `oldest_reader` says
 still use what it leaves. Only when none of those is left running may a later migration take away.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 import psycopg
 
 from bendybus.model.errors import StoreRefused
+from bendybus.store.postgres.bounded import BoundedConnection
 from bendybus.store.postgres.connecting import SCHEMA
 from bendybus.store.postgres.locks import TAKE_TURN
 
@@ -53,7 +55,8 @@ def make_tables(
                 # A table that is changed is locked as a whole; nobody is amid a commit then.
                 connection.execute(TAKE_TURN)
                 connection.execute("SET LOCAL statement_timeout = 0")
-                found = _make(connection, migrations)
+                with _without_bound(connection):
+                    found = _make(connection, migrations)
         except psycopg.errors.InsufficientPrivilege as error:
             role = connection.info.user
             raise StoreRefused(
@@ -79,6 +82,19 @@ def _check_readable(found: tuple[int, int], known: int, where: str) -> None:
             f"{where} has tables of version {version}, which only releases that know version"
             f" {oldest_reader} can use, and this one knows {known}; run a newer release"
         )
+
+
+@contextmanager
+def _without_bound(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
+    """Wait as long as it takes: many rows may have to be written."""
+    if not isinstance(connection, BoundedConnection):
+        yield
+        return
+    patience, connection.patience = connection.patience, None
+    try:
+        yield
+    finally:
+        connection.patience = patience
 
 
 def _make(

@@ -39,7 +39,7 @@ class PostgresSource:
 
     def __init__(self, url: str, target_url: str) -> None:
         self._target_url = target_url
-        self._connection = connect(url, purpose="move away", settings=_SETTINGS)
+        self._connection = connect(url, purpose="move away", settings=_SETTINGS, patience=90)
         try:
             take_move(self._connection, shown(url))
             self._types = column_types(self._connection)

@@ -40,7 +40,9 @@ class PostgresTarget:
         # Whether texts come as they are kept here.
         self._is_escaped = is_escaped
         self._shown = shown(url)
-        self._connection = connect(url, purpose=f"move {identity.number}", settings=_SETTINGS)
+        self._connection = connect(
+            url, purpose=f"move {identity.number}", settings=_SETTINGS, patience=90
+        )
         try:
             self._claim()
             self._types = column_types(self._connection)

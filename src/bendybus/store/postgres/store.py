@@ -83,7 +83,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
             beat_seconds=pacing.beat_seconds,
         )
         self._vacuum = Vacuum(
-            lambda: connect(self._url, purpose=f"store {number} vacuum"),
+            lambda: connect(self._url, purpose=f"store {number} vacuum", patience=None),
             lambda: self._attendant.is_caretaker,
         )
         failures = PostgresFailures()

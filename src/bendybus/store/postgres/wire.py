@@ -18,14 +18,11 @@ from psycopg import pq
 from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 
+from bendybus.store.postgres.bounded import Unanswered
 from bendybus.store.postgres.values import BINARY, DECODERS, Decode, bound
 
 _JSON_PARAMETER: Final = re.compile(r"\$(\d+)::jsonb?\b(?!\[)")
 _GOOD: Final = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
-
-
-class Unanswered(psycopg.OperationalError):
-    """The server did not answer in time, and the session was ended."""
 
 
 class _Statement:
@@ -215,7 +212,7 @@ class Wire:
         left = deadline - monotonic()
         if left <= 0 or not self._poll.poll(left * 1000):
             self.close()
-            raise Unanswered(f"the server did not answer within {self._patience:g} s")
+            raise Unanswered(self._patience)
         try:
             self._libpq.consume_input()
         except psycopg.Error:
