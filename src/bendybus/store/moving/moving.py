@@ -29,10 +29,20 @@ TAKEN_TOGETHER_MAX: Final = 20
 CATCH_UP_SECONDS_MAX: Final = 300.0
 # And for so long at most: what waits for it is not refused before.
 PAUSE_SECONDS_MAX: Final = 3.0
+PAUSES_MAX: Final = 10
 
 
 class MoveFailed(Exception):
     """A store could not be moved, and is where it was; the text says why and what to do."""
+
+
+class _TooLong(Exception):
+    """Others have waited long enough."""
+
+
+_TOO_FAST: Final = (
+    "the store changes faster than it can be copied; try again when there is less traffic"
+)
 
 
 class Change(NamedTuple):
@@ -162,26 +172,36 @@ def move(source: Source, target: Target, progress: Progress) -> None:
             else:
                 _copy(source, target, table, progress)
         _copy_seen(source, target, progress)
-        progress.stage = "catching up"
-        _catch_up(source, target, progress)
-        progress.stage = "switching"
-        begun = time.monotonic()
-
-        def finish(notes: Notes, numbers: Mapping[str, int]) -> None:
-            while changes := notes.take().changes:
-                target.replace(changes)
-                if time.monotonic() - begun > PAUSE_SECONDS_MAX:
-                    raise MoveFailed(
-                        "the last of the rows could not be copied in the time that others can wait;"
-                        " try again when there is less traffic"
-                    )
-            target.complete(numbers)
-
-        source.switch(finish)
-        progress.pause_seconds = time.monotonic() - begun
+        for _ in range(PAUSES_MAX):
+            progress.stage = "catching up"
+            _catch_up(source, target, progress)
+            progress.stage = "switching"
+            if _switch(source, target, progress):
+                break
+        else:
+            raise MoveFailed(_TOO_FAST)
         progress.stage = "done"
     finally:
         source.end()
+
+
+def _switch(source: Source, target: Target, progress: Progress) -> bool:
+    """Let the place change; False if the rest was too much for others to wait for."""
+    begun = time.monotonic()
+
+    def finish(notes: Notes, numbers: Mapping[str, int]) -> None:
+        while changes := notes.take().changes:
+            target.replace(changes)
+            if time.monotonic() - begun > PAUSE_SECONDS_MAX:
+                raise _TooLong
+        target.complete(numbers)
+
+    try:
+        source.switch(finish)
+    except _TooLong:
+        return False
+    progress.pause_seconds = time.monotonic() - begun
+    return True
 
 
 def _copy(source: Source, target: Target, table: MovedTable, progress: Progress) -> None:
@@ -286,6 +306,4 @@ def _catch_up(source: Source, target: Target, progress: Progress) -> None:
         progress.caught_up += sum(len(change.keys) for change in changes)
         if not has_more:
             return
-    raise MoveFailed(
-        "the store changes faster than it can be copied; try again when there is less traffic"
-    )
+    raise MoveFailed(_TOO_FAST)

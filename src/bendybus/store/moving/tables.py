@@ -21,6 +21,16 @@ class MovedTable(NamedTuple):
     rows_together: int = 1000
 
     @property
+    def notes_together(self) -> int:
+        """How many rows that changed are taken at once."""
+        return max(self.rows_together, 10)
+
+    @property
+    def little(self) -> int:
+        """How many rows may be left to take when the store stands still for them."""
+        return 5 * self.notes_together
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """All columns, in the order in which they are read and written."""
         return (*self.key, *self.others)

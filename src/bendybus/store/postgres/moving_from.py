@@ -154,15 +154,15 @@ class PostgresSource:
         for table in _NOTED:
             keys = ", ".join(table.key)
             noted = f"changed_{table.name}"
-            some = f"SELECT ctid FROM {noted} LIMIT {table.rows_together}"
+            some = f"SELECT ctid FROM {noted} LIMIT {table.notes_together}"
             found = self._run(
                 f"DELETE FROM {noted} WHERE ctid = ANY (ARRAY ("
                 f"{_SOME_CONTENTS if table is BODY else some})) RETURNING {keys}"
             ).fetchall()
             if found:
                 changes.append(Change(table, found, self._found(table, found)))
-                [(is_left,)] = self._run(f"SELECT EXISTS (SELECT FROM {noted})").fetchall()
-                has_more = has_more or is_left
+                left = f"SELECT FROM {noted} LIMIT 1 OFFSET {table.little}"
+                has_more = has_more or bool(self._run(left).fetchall())
         return Taken(changes, has_more)
 
     def _found(self, table: MovedTable, keys: Sequence[Key]) -> list[Row]:

@@ -205,8 +205,8 @@ def _take(database: SqliteDatabase) -> Taken:
         wanted = " AND ".join(f"{name} = ?" for name in table.key)
         noted = f"temp.changed_{table.name}"
         database.connection.executemany(f"DELETE FROM {noted} WHERE {wanted}", keys)
-        [(is_left,)] = database.execute(f"SELECT EXISTS (SELECT 1 FROM {noted})").fetchall()
-        has_more = has_more or bool(is_left)
+        left = f"SELECT 1 FROM {noted} LIMIT 1 OFFSET {table.little}"
+        has_more = has_more or bool(database.execute(left).fetchall())
         rows = _found(database, table, keys)
         if table is not _SEEN_ROWS:
             changes.append(Change(table, keys, rows))
@@ -221,7 +221,7 @@ def _noted_keys(database: SqliteDatabase, table: MovedTable) -> list[Key]:
     names = ", ".join(table.key)
     if table is not BODY:
         found: list[Key] = database.execute(
-            f"SELECT {names} FROM temp.changed_{table.name} LIMIT ?", (table.rows_together,)
+            f"SELECT {names} FROM temp.changed_{table.name} LIMIT ?", (table.notes_together,)
         ).fetchall()
         return found
     keys: list[Key] = []
@@ -229,7 +229,7 @@ def _noted_keys(database: SqliteDatabase, table: MovedTable) -> list[Key]:
     sized = database.execute(
         "SELECT c.id, octet_length(b.content) FROM temp.changed_body c LEFT JOIN body b USING (id)"
         " LIMIT ?",
-        (table.rows_together,),
+        (table.notes_together,),
     )
     for number, size in sized.fetchall():
         keys.append((number,))
