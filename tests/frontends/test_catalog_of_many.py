@@ -75,6 +75,21 @@ async def test_what_one_changes_or_deletes_the_other_follows_by_itself(
         await check_alike(one, other)
 
 
+async def test_what_lies_in_a_store_that_one_does_not_have_is_left_to_the_others(
+    open_stores: OpenStores, clock: ManualClock
+) -> None:
+    async with (
+        front_end(lambda: open_stores()[:1], clock) as one,
+        front_end(open_stores, clock) as other,
+    ):
+        for entity in (PARTS, Queue("elsewhere"), Queue("here")):
+            await create(other.catalog, entity, now=clock.now())
+        assert (await one.queue("here")).name == "here"
+        for name in ("parts", "elsewhere"):
+            with pytest.raises(EntityNotFound):
+                await one.queue(name)
+
+
 @pytest.mark.spec("R7.1")
 async def test_of_two_who_create_the_same_one_does(
     open_stores: OpenStores, clock: ManualClock

@@ -53,6 +53,7 @@ class Namespaces:
                     " is not configured; name it in the configuration, or choose another data"
                     " folder with --data"
                 )
+        self.records.is_loaded = True
 
     async def keep_agreeing(self) -> None:
         """Bring stores that come back up to date, and follow other front ends, until cancelled."""

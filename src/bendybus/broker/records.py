@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from bendybus.broker.following import Following
 from bendybus.broker.numbering import Numbering
 from bendybus.model.entity import name_key
-from bendybus.model.errors import BusError, StoreUnavailable
+from bendybus.model.errors import BusError, StartRefused, StoreUnavailable
 from bendybus.model.ids import EntityNumber
 from bendybus.store.port import EntityRecord, NumbersGiven, Store
 from bendybus.store.sharing import CATALOG
@@ -71,6 +71,8 @@ class Records:
         # Kept while all stores are there and nobody else gives numbers. Those of a change that
         # fails are lost, which does no harm.
         self._numbering: Numbering | None = None
+        # Whether all that there was at the start is served.
+        self.is_loaded = False
         self._turn = asyncio.Lock()
         self._changes: set[asyncio.Task[object]] = set()
 
@@ -316,8 +318,15 @@ class Records:
     def _take_over(self, record: EntityRecord) -> None:
         self._by_number[record.number] = record
         serving = self.served_by.get(name_key(record.namespace))
-        if serving is not None:
+        if serving is None:
+            return
+        try:
             serving.take_over(record)
+        except StartRefused as error:
+            if not self.is_loaded:
+                raise
+            # Another front end has more stores than this one.
+            _log.error("%s; until then it is not served here", error)
 
 
 def _behind(
