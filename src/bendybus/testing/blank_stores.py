@@ -53,8 +53,8 @@ class BlankStores:
         """Make tables, and remember the few rows that a new store has."""
         name = self._server.make_database()
         url = self._server.url(name)
-        with connect(url) as connection:
-            make_tables(connection, name)
+        with connect(url) as own:
+            make_tables(own, name)
         connection = self._server.administrator(name)
         tables = connection.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = %s", (SCHEMA,)
