@@ -20,7 +20,6 @@ SIZES_TOGETHER: Final = 2000
 # Less than others wait for their turn; longer than between two steps of a move.
 _SETTINGS: Final = {
     "idle_session_timeout": "0",
-    "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "4s",
 }
 _NOTED: Final = (*TABLES, SEEN)

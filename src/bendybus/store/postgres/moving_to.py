@@ -26,7 +26,6 @@ _EVERY: Final = (*TABLES, SEEN)
 # it is, which is waited for.
 _SETTINGS: Final = {
     "idle_session_timeout": "0",
-    "statement_timeout": "60s",
     "synchronous_commit": "off",
 }
 _NUMBERED_BY_ROWS: Final = {"entity", "queue"}
