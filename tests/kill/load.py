@@ -20,6 +20,8 @@ from tests.kill.logbook import Logbook
 
 # As in `namespace.yaml`.
 QUEUES: Final = ("conventional", "partitioned")
+# So many meet everything.
+MANY_FAULTS: Final = 6
 
 
 class Load:
@@ -63,13 +65,21 @@ class Load:
             receiver.is_settling_all = True
 
 
-def check_that_it_was_hard(log: list[Entry]) -> None:
-    """A history in which nothing went wrong would prove nothing."""
+def check_that_it_was_hard(log: list[Entry], *, faults: int) -> None:
+    """A history in which nothing went wrong would prove nothing.
+
+    Many faults meet everything that can be under way; few meet some of it.
+    """
     sent = [entry.message for entry in log if isinstance(entry, Sent)]
     acknowledged = [entry for entry in log if isinstance(entry, Acknowledged)]
     asked = [entry for entry in log if isinstance(entry, CompletionAsked)]
     completed = [entry for entry in log if isinstance(entry, Completed)]
+    met = {
+        "a send was cut off": len(sent) > len(acknowledged),
+        "a completion was cut off": len(asked) > len(completed),
+        "a lock was left": any(
+            isinstance(each, Received) and each.delivery_count > 0 for each in log
+        ),
+    }
     assert len(acknowledged) > 1000
-    assert len(sent) > len(acknowledged), "nothing cut off a send"
-    assert len(asked) > len(completed), "nothing cut off a completion"
-    assert any(isinstance(each, Received) and each.delivery_count for each in log), "no lock left"
+    assert all(met.values()) if faults >= MANY_FAULTS else any(met.values()), met

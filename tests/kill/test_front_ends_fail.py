@@ -79,7 +79,7 @@ async def test_nothing_is_lost_doubled_or_disordered_when_a_part_fails(
         else:
             violations = violations_when_freed(book.logs[queue])
         assert violations == [], told
-    check_that_it_was_hard([entry for log in book.logs.values() for entry in log])
+    check_that_it_was_hard([entry for log in book.logs.values() for entry in log], faults=count)
 
 
 def violations_when_freed(log: list[Entry]) -> list[Violation]:

@@ -51,7 +51,7 @@ async def test_nothing_is_lost_doubled_or_disordered_when_the_broker_is_killed(
             log = book.logs[queue]
             log += await everything_in(broker, queue)
             assert check_history(log) == [], f"with seed {seed}"
-            check_that_it_was_hard(log)
+            check_that_it_was_hard(log, faults=kills)
 
 
 async def drained(book: Logbook, held: dict[str, list[Left]]) -> None:

@@ -45,7 +45,6 @@ ELSEWHERE: Final = ["--to", "partitioned"]
     ("queue", "options", "count"),
     [
         pytest.param("conventional", AS_IT_IS, 20_000, marks=pytest.mark.timeout(300)),
-        pytest.param("partitioned", EDITED, 20_000, marks=pytest.mark.timeout(300)),
         pytest.param("conventional", AS_IT_IS, 100_000, marks=LONG),
         pytest.param("conventional", EDITED, 100_000, marks=LONG),
         pytest.param("partitioned", AS_IT_IS, 100_000, marks=LONG),

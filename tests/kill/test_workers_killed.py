@@ -54,7 +54,7 @@ async def test_nothing_is_lost_doubled_or_disordered_when_workers_are_killed(kil
             log = book.logs[queue]
             log += await everything_in(broker, queue)
             assert check_history(log) == [], f"with seed {seed}"
-        check_that_it_was_hard([entry for log in book.logs.values() for entry in log])
+        check_that_it_was_hard([entry for log in book.logs.values() for entry in log], faults=kills)
 
 
 def workers_of(broker: BrokerProcess) -> list[int]:

@@ -65,6 +65,8 @@ class RestReceive:
             check_open_for_receive(sub_queue)
             message = await self._joined.ask(sub_queue)
             if message is None:
+                # Whoever deleted it meanwhile found nobody waiting whom to wake.
+                check_open_for_receive(sub_queue)
                 if not await _is_worth_asking(sub_queue.waiting, gone, deadline - loop.time()):
                     return _NOTHING
                 continue
