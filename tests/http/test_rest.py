@@ -10,7 +10,10 @@ import httpx
 import pytest
 
 from bendybus.broker.delete import delete
+from bendybus.broker.joined_receive import JoinedReceives
+from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.model.ids import SubQueue
+from bendybus.model.message import StoredMessage
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker, serving_http
 from tests.http.rest_client import (
@@ -388,6 +391,22 @@ async def test_who_waits_hears_that_the_entity_is_deleted(
     await delete(broker.catalog, "plain")
     assert (await waiting).status_code == 404
     assert (await client.call("POST", "/plain/messages")).status_code == 404
+
+
+async def test_who_is_about_to_wait_hears_that_the_entity_is_deleted(
+    client: RestClient, broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = JoinedReceives.ask
+
+    async def ask_and_see_it_deleted(
+        joined: JoinedReceives, sub_queue: ServedSubQueue
+    ) -> StoredMessage | None:
+        found = await ask(joined, sub_queue)
+        await delete(broker.catalog, "plain")
+        return found
+
+    monkeypatch.setattr(JoinedReceives, "ask", ask_and_see_it_deleted)
+    assert (await client.take("plain", seconds=60)).status_code == 404
 
 
 async def test_what_is_asked_together_is_taken_together(
