@@ -4,8 +4,8 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# A worker for each processor.
-BESIDE := -n auto --dist worksteal
+# A worker for each processor, and one more: many of the tests wait for processes of their own.
+BESIDE := -n $(shell expr $$(nproc) + 1) --dist worksteal
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do \
