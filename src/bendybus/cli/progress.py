@@ -35,21 +35,27 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f}/s")
 
 
+def _bars(*columns: ProgressColumn, is_shown: bool = True) -> Bars:
+    """Make bars for who watches a terminal; they are gone when it is done."""
+    return Bars(
+        SpinnerColumn(),
+        *columns,
+        console=Console(stderr=True),
+        disable=not (is_shown and sys.stderr.isatty()),
+        transient=True,
+    )
+
+
 @contextmanager
 def shown_progress(verb: str) -> Iterator[OnProgress]:
     """Show how many of the messages were looked at, and how many of them were meant."""
-    bars = Bars(
-        SpinnerColumn(),
+    with _bars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-    with bars:
+    ) as bars:
         bar = bars.add_task(verb, total=None)
 
         def show(progress: Progress) -> None:
@@ -66,15 +72,8 @@ def shown_progress(verb: str) -> Iterator[OnProgress]:
 @contextmanager
 def shown_count(verb: str, *, is_shown: bool) -> Iterator[Callable[[int], None]]:
     """Show how many messages were looked at, where nobody knows how many there are."""
-    bars = Bars(
-        SpinnerColumn(),
-        TextColumn("{task.description} {task.completed:,}"),
-        _Rate(),
-        console=Console(stderr=True),
-        disable=not (is_shown and sys.stderr.isatty()),
-        transient=True,
-    )
-    with bars:
+    text = TextColumn("{task.description} {task.completed:,}")
+    with _bars(text, _Rate(), is_shown=is_shown) as bars:
         bar = bars.add_task(verb, total=None)
         yield lambda count: bars.update(bar, completed=count)
 
@@ -82,18 +81,13 @@ def shown_count(verb: str, *, is_shown: bool) -> Iterator[Callable[[int], None]]
 @contextmanager
 def shown_bytes(verb: str) -> Iterator[Callable[[int, int], None]]:
     """Show how many bytes are done, of how many."""
-    bars = Bars(
-        SpinnerColumn(),
+    with _bars(
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-    with bars:
+    ) as bars:
         bar = bars.add_task(verb, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
 
@@ -101,17 +95,12 @@ def shown_bytes(verb: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def shown_rows(verb: str) -> Iterator[Callable[[str, int, int], None]]:
     """Show what is being done, and how many rows of how many, about."""
-    bars = Bars(
-        SpinnerColumn(),
+    with _bars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         _Rate(),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-    with bars:
+    ) as bars:
         bar = bars.add_task(verb, total=None)
         yield lambda stage, done, total: bars.update(
             bar, description=f"{verb}: {stage}", completed=done, total=max(total, done)
