@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from bendybus.testing.history_checker import (
     check_history,
 )
 from bendybus.testing.session_checker import Accepted, SessionEntry, check_sessions
+from tests.kill.logbook import Entries
 from tests.kill.session_client import SessionSender, SessionWorker
 from tests.kill.stored_messages import everything_in
 
@@ -29,23 +29,21 @@ SESSIONS_PER_SENDER: Final = 12
 SENDERS: Final = 2
 WORKERS: Final = 3
 ENTRIES_PER_LIFE_MAX: Final = 1500
-LIFE_SECONDS_MAX: Final = 60
 # How long nothing may come while something is there: several times what a lock lasts.
 STALL_SECONDS_MAX: Final = 30
 POLL_SECONDS: Final = 0.1
 
 
-class Book:
-    """What all clients saw, queue by queue, and something to be done at a certain entry."""
+class Book(Entries):
+    """What all clients saw, queue by queue."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.logs: dict[str, list[SessionEntry]] = {queue: [] for queue in QUEUES}
         self.waiting: dict[str, set[str]] = {queue: set() for queue in QUEUES}
         self.is_sending = True
         self._done: dict[str, set[str]] = {queue: set() for queue in QUEUES}
         self._names: dict[str, dict[int, str]] = {queue: {} for queue in QUEUES}
-        self._entries_left = 0
-        self._action: Callable[[], None] | None = None
 
     def write(self, queue: str, entry: SessionEntry) -> None:
         self.logs[queue].append(entry)
@@ -60,29 +58,10 @@ class Book:
                 self.waiting[queue].discard(self._names[queue][sequence])
             case _:
                 pass
-        self._entries_left -= 1
-        if self._entries_left <= 0 and self._action is not None:
-            action, self._action = self._action, None
-            action()
+        self.count_entry()
 
     def backlog(self, queue: str) -> int | None:
         return len(self.waiting[queue]) if self.is_sending else None
-
-    async def kill_after(self, entries: int, broker: BrokerProcess) -> None:
-        """Let the clients work, and kill the broker in the midst of their so-manieth entry."""
-        await self.at(entries, broker.kill)
-
-    async def at(self, entries: int, action: Callable[[], None]) -> None:
-        """Let the clients work, and do something in the midst of their so-manieth entry."""
-        done = asyncio.Event()
-
-        def act() -> None:
-            action()
-            done.set()
-
-        self._entries_left, self._action = entries, act
-        async with asyncio.timeout(LIFE_SECONDS_MAX):
-            await done.wait()
 
     async def drained(self) -> None:
         """Wait until every message that was accepted has been completed, or asked to be."""
