@@ -54,10 +54,18 @@ class Bendybus:
 
     name = "bendybus"
 
-    def __init__(self, entities: Entities = PLAIN_QUEUES, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        entities: Entities = PLAIN_QUEUES,
+        options: Sequence[str] = (),
+        *,
+        has_bulk: bool = False,
+    ) -> None:
         self._entities = entities
         # Of the command line, beside those that every broker here is given.
         self._options = options
+        # Only where it is measured: what it loads would be in every figure of memory at rest.
+        self._has_bulk = has_bulk
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -79,7 +87,7 @@ class Bendybus:
         ready_file.unlink(missing_ok=True)
         with (folder / "output.log").open("ab") as output:
             process = subprocess.Popen(
-                [*serve_command(folder, ready_file, self._entities), *self._options],
+                [*self._command(folder, ready_file), *self._options],
                 env=environment_without("BENDYBUS_") | {"PYTHONPATH": str(SOURCE)},
                 stdout=output,
                 stderr=output,
@@ -99,7 +107,7 @@ class Bendybus:
                 pid=process.pid,
                 port=ports["amqp_port"],
                 http_port=ports["http_port"],
-                flight_port=ports["flight_port"],
+                flight_port=ports["flight_port"] or 0,
                 user=USER,
                 password=PASSWORD,
                 addresses={queue: queue for queue in self.queues},
@@ -107,23 +115,22 @@ class Bendybus:
         finally:
             stop(process)
 
-
-def serve_command(folder: Path, ready_file: Path, entities: Entities) -> list[str]:
-    """The command of a user, on ports that are free, with a configuration written for it."""
-    config = folder / "config.json"
-    config.write_text(json.dumps(configuration(entities), indent=2))
-    options = {
-        "--config": config,
-        "--data": folder / "data",
-        "--amqp-port": 0,
-        "--http-port": 0,
-        "--flight-port": "none",
-        "--ready-file": ready_file,
-    }
-    command = [sys.executable, "-m", "bendybus", "serve"]
-    for option, value in options.items():
-        command += [option, str(value)]
-    return command
+    def _command(self, folder: Path, ready_file: Path) -> list[str]:
+        """The command of a user, on ports that are free, with a configuration written for it."""
+        config = folder / "config.json"
+        config.write_text(json.dumps(configuration(self._entities), indent=2))
+        options = {
+            "--config": config,
+            "--data": folder / "data",
+            "--amqp-port": 0,
+            "--http-port": 0,
+            "--flight-port": 0 if self._has_bulk else "none",
+            "--ready-file": ready_file,
+        }
+        command = [sys.executable, "-m", "bendybus", "serve"]
+        for option, value in options.items():
+            command += [option, str(value)]
+        return command
 
 
 def configuration(entities: Entities) -> dict[str, object]:

@@ -71,17 +71,20 @@ class Stage:
             yield side
 
     @contextmanager
-    def queues(self, name: str, others: Mapping[str, Properties]) -> Iterator[Side]:
+    def queues(
+        self, name: str, others: Mapping[str, Properties], *, has_bulk: bool = False
+    ) -> Iterator[Side]:
         """A broker with one queue of the kind and others like it beside, differing as they say."""
         kind = KINDS[self.kind]
         different = {other: {**kind, **properties} for other, properties in others.items()}
-        with self._side(name, Entities({self.kind: kind, **different})) as side:
+        entities = Entities({self.kind: kind, **different})
+        with self._side(name, entities, has_bulk=has_bulk) as side:
             yield side
 
     @contextmanager
-    def _side(self, name: str, entities: Entities) -> Iterator[Side]:
+    def _side(self, name: str, entities: Entities, *, has_bulk: bool = False) -> Iterator[Side]:
         folder = self.folder / name
-        with Bendybus(entities).running(folder) as broker:
+        with Bendybus(entities, has_bulk=has_bulk).running(folder) as broker:
             side = Side(Turn(self.clients, broker, self.kind, self.size), folder)
             yield side
 

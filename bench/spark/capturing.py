@@ -119,12 +119,12 @@ def _wait_for_rows(here: Lab, least: int) -> int:
 def _waits_ms(here: Lab, table: Path) -> list[float]:
     """How long each row took until its batch was committed to the table's log."""
     committed: dict[str, float] = {}
-    for log in (table / "_spark_metadata").iterdir():
-        if log.name.startswith(".") or log.suffix == ".compact":
-            continue
+    logs = [log for log in (table / "_spark_metadata").iterdir() if not log.name.startswith(".")]
+    # Every tenth names the files of those before it as well: a file is of the first that has it.
+    for log in sorted(logs, key=lambda each: int(each.stem)):
         for line in log.read_text().splitlines()[1:]:
             path = unquote(urlparse(json.loads(line)["path"]).path)
-            committed[Path(path).name] = log.stat().st_mtime
+            committed.setdefault(Path(path).name, log.stat().st_mtime)
     rows = (
         here.spark.read.parquet(str(table))
         .select(

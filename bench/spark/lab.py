@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -17,6 +19,7 @@ from bench.readings import Figure, Reading
 from bench.scenarios import SMALL_BODY_BYTES
 from bench.size import SparkSize
 from bendybus.model.connection_string import ConnectionString
+from bendybus.pipelines.failure import PipelineFailed, reason_of
 from bendybus.pipelines.session import spark_session
 
 # Two cores for Spark, as the promises say; tasks are tried again, as on a cluster.
@@ -89,12 +92,25 @@ class Lab:
 
 @contextmanager
 def lab(stage: Stage, name: str, others: tuple[str, ...] = ()) -> Iterator[Lab]:
-    """Start a broker and Spark on a new folder, and stop both."""
-    with (
-        stage.queues(name, {other: {} for other in others}) as side,
-        spark_session("bench", MASTER, {"spark.driver.memory": "4g"}) as spark,
-    ):
-        yield Lab(spark, side, side.folder)
+    """Start a broker and Spark on a new folder, and stop both.
+
+    Raises `BenchmarkError` for whatever Spark could not do.
+    """
+    try:
+        with (
+            bulk_side(stage, name, others) as side,
+            spark_session("bench", MASTER, {"spark.driver.memory": "4g"}) as spark,
+        ):
+            yield Lab(spark, side, side.folder)
+    except (PipelineFailed, PySparkException, Py4JJavaError) as error:
+        raise BenchmarkError(f"{name}: {reason_of(error)}") from error
+
+
+def bulk_side(
+    stage: Stage, name: str, others: tuple[str, ...] = ()
+) -> AbstractContextManager[Side]:
+    """A broker that serves bulk data, with queues like the one under load beside it."""
+    return stage.queues(name, {other: {} for other in others}, has_bulk=True)
 
 
 def made_rows(spark: SparkSession, count: int) -> DataFrame:

@@ -1,10 +1,16 @@
 """What is promised of bulk work by Spark, held against readings."""
 
+from pathlib import Path
+
 import pytest
 
+from bench.clients import Clients
+from bench.features.stage import Stage
 from bench.promises import judge
 from bench.readings import Figure, Reading, Readings, Subject
 from bench.scenarios import SMALL_BODY_BYTES
+from bench.size import QUICK
+from bench.spark.lab import bulk_side
 from bench.spark.promises import SPARK_PROMISES, TARGET
 from bench.spark.scenarios import SPARK
 
@@ -63,3 +69,8 @@ def test_a_replay_must_reach_a_rate_or_half_of_the_write_whichever_is_lower(
 
 def test_every_scenario_of_spark_has_a_promise() -> None:
     assert {promise.scenario for promise in SPARK_PROMISES} == set(SPARK)
+
+
+def test_the_broker_that_spark_measures_serves_bulk_data(tmp_path: Path) -> None:
+    with bulk_side(Stage(Clients(tmp_path), QUICK, tmp_path, "partitioned"), "read") as side:
+        assert side.broker.flight_port > 0
