@@ -4,6 +4,9 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# Where this is set, as in many containers, every broker that a test starts compiles the package
+# again, and every worker all tests.
+unexport PYTHONDONTWRITEBYTECODE
 # A worker for each processor, and one more: many of the tests wait for processes of their own.
 BESIDE := -n $(shell expr $$(nproc) + 1) --dist worksteal
 
