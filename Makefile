@@ -46,7 +46,8 @@ coverage: setup ## the tests again, with the branches they leave out; model and 
 
 prove: check ## the long proofs: kills, many examples, fuzzing; well over an hour
 	@scripts/setup-tests
-	$(PYTEST) $(BESIDE) -m prove --ignore tests/spark --hypothesis-profile=prove --timeout=3600
+	$(PYTEST) $(BESIDE) -m prove --ignore tests/compat --ignore tests/spark --hypothesis-profile=prove --timeout=3600
+	$(PYTEST) -m prove tests/compat --timeout=3600
 	$(PYTEST) -m prove tests/spark --timeout=3600
 	$(PYTEST) $(BESIDE) tests/unit tests/history --hypothesis-profile=prove --timeout=3600
 	$(BIN)/python tests/fuzz/fuzz_engine.py
