@@ -10,10 +10,8 @@ from bendybus.amqp.serial import SERIAL_HALF, SERIAL_MASK
 _DeliveryT = TypeVar("_DeliveryT")
 
 
-def select_range(
-    unsettled: dict[int, _DeliveryT], first: int, last: int, *, forget: bool
-) -> list[_DeliveryT]:
-    """Return the deliveries with ids first..last in order, skipping ids that are not there.
+def take_range(unsettled: dict[int, _DeliveryT], first: int, last: int) -> list[_DeliveryT]:
+    """Take out the deliveries with ids first..last in order, skipping ids that are not there.
 
     Costs no more than the smaller of range and map, whatever range a peer names.
     """
@@ -27,9 +25,7 @@ def select_range(
         )
     else:
         ids = ((first + step) & SERIAL_MASK for step in range(length))
-    if forget:
-        return [unsettled.pop(key) for key in ids if key in unsettled]
-    return [unsettled[key] for key in ids if key in unsettled]
+    return [unsettled.pop(key) for key in ids if key in unsettled]
 
 
 def consecutive_ranges(ids: Iterable[int]) -> Iterator[tuple[int, int]]:

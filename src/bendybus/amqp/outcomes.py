@@ -105,6 +105,16 @@ class TransactionalState:
     outcome: AnyField = None
 
 
+def is_final(state: object) -> bool:
+    """Whether a receiver has said what is to become of a delivery, within a transaction or not.
+
+    Otherwise it only tells how far it has come (§3.4.1).
+    """
+    if isinstance(state, TransactionalState):
+        state = state.outcome
+    return not (state is None or isinstance(state, Received))
+
+
 DeliveryState: TypeAlias = (
     Received | Accepted | Rejected | Released | Modified | Declared | TransactionalState
 )

@@ -200,8 +200,9 @@ class PlainFrames:
             form = self._learn_disposition_form(buf[at:list_end], count)
         if form is None or form[2] != count:
             return False
-        settle_range(session, first, last, state=form[1], settled=form[0], events=events)
-        return True
+        is_found = settle_range(session, first, last, state=form[1], settled=form[0], events=events)
+        # A range that holds nothing is counted by the general reader.
+        return is_found or first == last
 
     def _learn_transfer_form(self, fields: bytes, count: int) -> _TransferForm | None:
         """Read message-format .. batchable; None unless that is a whole delivery without state."""

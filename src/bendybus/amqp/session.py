@@ -77,8 +77,9 @@ class AmqpSession:
     """We ended it because the peer broke a rule."""
     peer_channel: int | None = None
     unsettled: dict[int, OutgoingDelivery] = field(default_factory=dict)
-    """What we sent and neither side has settled. It belongs to the session and not to links,
+    """What we sent and the peer has not decided about. It belongs to the session and not to links,
     because a disposition names ids of the session."""
+    vain_ids: tuple[int, int] = (0, 0)  # the next delivery id, and ids sought in vain since then
     links: dict[int, AmqpLink] = field(default_factory=dict)
     """By our handle."""
     links_by_peer_handle: dict[int, AmqpLink] = field(default_factory=dict)

@@ -6,6 +6,8 @@ peer broke a rule. Nothing here is asked for the frames of the hot path in `conn
 
 from __future__ import annotations
 
+from typing import Final
+
 from bendybus.amqp.conditions import (
     FRAMING_ERROR,
     HANDLE_IN_USE,
@@ -14,7 +16,7 @@ from bendybus.amqp.conditions import (
     RESOURCE_LIMIT_EXCEEDED,
     UNATTACHED_HANDLE,
 )
-from bendybus.amqp.deliveries import Assembly, select_range
+from bendybus.amqp.deliveries import Assembly, take_range
 from bendybus.amqp.events import (
     AttachReceived,
     DetachReceived,
@@ -28,6 +30,7 @@ from bendybus.amqp.events import (
 )
 from bendybus.amqp.faults import ConnectionFault, SessionFault
 from bendybus.amqp.link_state import LinkInput
+from bendybus.amqp.outcomes import is_final
 from bendybus.amqp.performatives import (
     AmqpError,
     Attach,
@@ -38,6 +41,9 @@ from bendybus.amqp.performatives import (
 )
 from bendybus.amqp.serial import SERIAL_MASK
 from bendybus.amqp.session import AmqpLink, AmqpSession, LinkRole
+
+# Ids that a peer may look for in vain before the next delivery that it is sent.
+VAIN_IDS_MAX: Final = 1_000_000
 
 
 def take_attach(session: AmqpSession, attach: Attach, events: list[Event]) -> None:
@@ -221,7 +227,10 @@ def take_disposition(session: AmqpSession, disposition: Disposition, events: lis
     last = first if disposition.last is None else disposition.last
     if disposition.role:
         state, settled = disposition.state, disposition.settled
-        settle_range(session, first, last, state=state, settled=settled, events=events)
+        if not (settled or is_final(state)):
+            return
+        if not settle_range(session, first, last, state=state, settled=settled, events=events):
+            _count_vain(session, first, last)
     else:
         events.append(
             SenderDispositionReceived(session, first, last, disposition.state, disposition.settled)
@@ -236,12 +245,15 @@ def settle_range(
     state: object,
     settled: bool,
     events: list[Event],
-) -> None:
+) -> bool:
     """Append one event per link and run; what is alike and adjacent joins the event before it.
 
-    A client that settles a thousand messages one by one makes one event, not a thousand.
+    A client that settles a thousand messages one by one makes one event, not a thousand. What was
+    said of a delivery is final (§3.4), so it is told once: a peer that says it again and again, of
+    all that it was ever sent, must not cost us more than once. False if none of them is there.
     """
-    for delivery in select_range(session.unsettled, first, last, forget=settled):
+    deliveries = take_range(session.unsettled, first, last)
+    for delivery in deliveries:
         latest = events[-1] if events else None
         if (
             type(latest) is DispositionReceived
@@ -252,3 +264,18 @@ def settle_range(
             latest.deliveries.append(delivery)
         else:
             events.append(DispositionReceived(delivery.link, [delivery], state, settled))
+    return bool(deliveries)
+
+
+def _count_vain(session: AmqpSession, first: int, last: int) -> None:
+    """Put up with ids that are not there, which crossed our own settlement; but not for ever."""
+    since, count = session.vain_ids
+    if since != session.next_delivery_id:
+        count = 0
+    count += min((last - first) & SERIAL_MASK, len(session.unsettled))
+    session.vain_ids = (session.next_delivery_id, count)
+    if count > VAIN_IDS_MAX:
+        raise SessionFault(
+            RESOURCE_LIMIT_EXCEEDED,
+            f"dispositions named more than {VAIN_IDS_MAX} ids that are not there",
+        )

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from bendybus.amqp.conditions import UNAUTHORIZED_ACCESS
 from bendybus.amqp.connection import AmqpConnection
 from bendybus.amqp.connection_settings import ConnectionSettings, Role
-from bendybus.amqp.deliveries import select_range
+from bendybus.amqp.deliveries import take_range
 from bendybus.amqp.events import (
     AttachReceived,
     CloseReceived,
@@ -219,8 +219,6 @@ class Connection:
                 self._handle_rare(event)
 
     def _take_outcomes(self, event: DispositionReceived) -> None:
-        if event.state is None and not event.settled:
-            return
         for delivery in event.deliveries:
             answers, index = cast("Parcel", delivery.parcel)
             answers.note(index, event.state)
@@ -230,9 +228,7 @@ class Connection:
     def _take_confirmations(self, event: SenderDispositionReceived) -> None:
         if not event.settled:
             return
-        for answers, index in select_range(
-            self._settling, event.first_id, event.last_id, forget=True
-        ):
+        for answers, index in take_range(self._settling, event.first_id, event.last_id):
             answers.note(index, event.state)
 
     def _handle_rare(self, event: Event) -> None:

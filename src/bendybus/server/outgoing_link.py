@@ -19,7 +19,7 @@ from bendybus.model.message import StoredMessage
 from bendybus.model.outcome import Complete, Outcome
 from bendybus.server.outlet import Outlet
 from bendybus.server.token_node import Access
-from bendybus.server.translate import answer_state, is_final, outcome_of, rejected
+from bendybus.server.translate import answer_state, outcome_of, rejected
 
 # How many messages one turn hands out, so that one greedy link does not hold up the others.
 DELIVER_MAX: Final = 1000
@@ -188,8 +188,6 @@ class OutgoingLink:
         completed: list[OutgoingDelivery] = []
         unanswered: set[int] = set()
         for event in events:
-            if not is_final(event.state, settled=event.settled):
-                continue
             if not event.settled:
                 unanswered.update([delivery.delivery_id for delivery in event.deliveries])
             try:
@@ -206,8 +204,6 @@ class OutgoingLink:
 
     def _join(self, event: DispositionReceived, state: TransactionalState) -> None:
         """Let settlements join their transaction (AMQP 1.0 §4.4.2); the commit makes them."""
-        if not is_final(state.outcome, settled=event.settled):
-            return
         unanswered = set() if event.settled else {each.delivery_id for each in event.deliveries}
         locks = [each.parcel for each in event.deliveries]
         try:

@@ -9,7 +9,6 @@ from bendybus.amqp.outcomes import (
     Accepted,
     AmqpError,
     Modified,
-    Received,
     Rejected,
     Released,
     TransactionalState,
@@ -81,11 +80,6 @@ def description_of(error: BusError, now: Instant) -> str:
 def rejected(error: BusError, now: Instant) -> Rejected:
     """Return the outcome that refuses a delivery or a settlement."""
     return Rejected(amqp_error(error, now))
-
-
-def is_final(state: object, *, settled: bool) -> bool:
-    """Whether a receiver has said what is to become of a message (AMQP 1.0 §3.4)."""
-    return settled or not (state is None or isinstance(state, Received))
 
 
 def outcome_of(state: object) -> Outcome:

@@ -15,11 +15,13 @@ from tests.protocol.messaging.sample_messages import message, see
 from tests.protocol.messaging.serving import Served
 from tests.protocol.messaging.test_transactions import ROLLBACK, condition_of
 from tests.protocol.messaging.transacting import (
+    ACCEPTED,
     Controller,
     controller_of,
     held,
     part_of,
     send_part,
+    settle_part,
 )
 
 QUEUES = pytest.mark.parametrize("queue", ["orders", "parts"])
@@ -89,6 +91,28 @@ async def test_a_deferred_message_stays_locked_after_a_roll_back(
     assert await served.count(queue) == 1
     assert (await requests.ask("com.microsoft:update-disposition", body)).status == 200
     assert await served.count(queue) == 0
+
+
+@QUEUES
+async def test_a_message_that_its_link_has_settled_is_not_settled_again_by_its_token(
+    served: Served, queue: str
+) -> None:
+    client = await served.client()
+    receiver, [delivery] = await held(client, queue)
+    controller, transaction, requests = await _begun(client, queue)
+    await settle_part(receiver, delivery, transaction, ACCEPTED)
+    token = AmqpArray(uuid.UUID, (see(delivery.payload).token,))
+
+    answer = await _ask(
+        requests,
+        transaction,
+        "update-disposition",
+        {"disposition-status": "abandoned", "lock-tokens": token},
+    )
+
+    assert answer.properties["errorCondition"] == "amqp:not-allowed"
+    assert condition_of(await controller.commit(transaction)) == ROLLBACK
+    assert await served.count(queue) == 1
 
 
 async def _scheduled(client: WireClient, queue: str) -> Any:

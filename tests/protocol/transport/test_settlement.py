@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from bendybus.amqp.events import DispositionReceived, SenderDispositionReceived
+from bendybus.amqp import session_input
+from bendybus.amqp.conditions import RESOURCE_LIMIT_EXCEEDED
+from bendybus.amqp.events import DispositionReceived, SenderDispositionReceived, SessionFailed
 from bendybus.amqp.performatives import (
     Accepted,
     AmqpError,
     Detach,
     Disposition,
     Modified,
+    Received,
     Rejected,
     Released,
     TransactionalState,
@@ -49,19 +52,55 @@ def test_a_receivers_disposition_of_a_range_is_resolved_to_deliveries() -> None:
 
 
 @pytest.mark.amqp("2.7.6")
-def test_one_that_is_not_settled_stays_until_we_settle_it() -> None:
+def test_an_outcome_that_is_not_settled_is_told_once_and_waits_for_our_answer() -> None:
     peer = Peer().opened().begun()
     link = peer.attached(receiver=True)
     [delivery] = sent(peer, link, 1)
     event = one(DispositionReceived, peer.say(outcome(FIRST, settled=False)))
     assert (event.deliveries, event.settled) == ([delivery], False)
-    assert link.session.unsettled == {FIRST: delivery}
+    assert peer.say(outcome(FIRST, settled=False), outcome(FIRST, state=Released())) == []
     link.settle_sent([delivery], Accepted())
     assert peer.bodies() == [
         Disposition(role=False, first=FIRST, last=FIRST, settled=True, state=Accepted())
     ]
-    assert link.session.unsettled == {}
     assert peer.say(outcome(FIRST)) == []
+
+
+@pytest.mark.amqp("3.4.1")
+@pytest.mark.parametrize(
+    "state",
+    [None, Received(0, 7), TransactionalState(b"txn"), TransactionalState(b"txn", Received(0, 7))],
+    ids=["none", "received", "transactional", "transactional received"],
+)
+def test_how_far_a_receiver_has_come_is_no_outcome_and_settles_nothing(state: object) -> None:
+    peer = Peer().opened().begun()
+    [delivery] = sent(peer, peer.attached(receiver=True), 1)
+    assert peer.say(outcome(FIRST, state=state, settled=False)) == []
+    assert one(DispositionReceived, peer.say(outcome(FIRST))).deliveries == [delivery]
+
+
+def test_saying_everything_again_and_again_costs_no_more_than_saying_it_once() -> None:
+    peer = Peer().opened().begun()
+    deliveries = sent(peer, peer.attached(receiver=True), 50)
+    states = (Accepted(), Released()) * 500
+    again = b"".join(frame(outcome(FIRST, FIRST + 49, state=s, settled=False)) for s in states)
+    told = [each for each in peer.write(again) if isinstance(each, DispositionReceived)]
+    assert [each.deliveries for each in told] == [deliveries]
+
+
+def test_a_peer_that_looks_for_what_is_not_there_without_end_loses_its_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_input, "VAIN_IDS_MAX", 500)
+    peer = Peer().opened().begun()
+    link = peer.attached(receiver=True)
+    sent(peer, link, 50)
+    in_vain = frame(outcome(FIRST - 1000, FIRST - 1))
+    assert peer.write(in_vain * 10) == []
+    sent(peer, link, 1)
+    assert peer.write(in_vain * 9) == []
+    failed = one(SessionFailed, peer.write(in_vain))
+    assert failed.condition == RESOURCE_LIMIT_EXCEEDED
 
 
 @pytest.mark.amqp("2.7.6")
