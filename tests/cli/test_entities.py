@@ -1,4 +1,4 @@
-"""`bendybus queue`, `topic`, `subscription`, `rule`, `namespace` against a real broker."""
+"""`bendybus queue`, `topic`, `subscription`, `rule`, `session`, `namespace`, at a real broker."""
 
 import json
 from collections.abc import Iterator
@@ -49,7 +49,8 @@ def test_a_queue_is_made_shown_changed_and_deleted(commands: Commands, partition
 
     listed = commands.json("queue", "list")
     assert name in [each["name"] for each in listed]
-    commands.text("queue", "delete", "-n", name, "--yes")
+    gone = commands.json("queue", "delete", "-n", name, "--yes")
+    assert gone == {"name": name, "deleted": True}
     assert name not in [each["name"] for each in commands.json("queue", "list")]
 
 
@@ -80,7 +81,10 @@ def test_a_topic_its_subscriptions_and_their_rules(commands: Commands) -> None:
     commands.text("rule", "create", *where, "-n", "red", "--filter-sql-expression", "colour='red'")
     commands.text("rule", "create", *where, "-n", "eu", "--correlation", "label=eu")
     commands.text("rule", "update", *where, "-n", "red", "--action-sql-expression", "SET x = 1")
-    commands.text("rule", "delete", *where, "-n", "$Default")
+    assert commands.json("rule", "delete", *where, "-n", "$Default")["deleted"]
+    spelled = ("--correlation", "CorrelationId=c", "--correlation", "user.label=mine")
+    shown = commands.json("rule", "create", *where, "-n", "odd", *spelled)
+    assert shown["filter"] == {"correlation_id": "c", "user.label": "mine"}
     rules = {each["name"]: each for each in commands.json("rule", "list", *where)}
     assert rules["red"]["filter"] == "colour='red'"
     assert rules["red"]["action"] == "SET x = 1"
@@ -132,6 +136,10 @@ def test_keys_are_made_used_and_renewed(commands: Commands) -> None:
 
     assert send(renewed["primaryKey"]) == 0
     assert send(keys["primaryKey"]) == 1
+    named = ("--queue-name", "guarded", "-n", "desk")
+    table = commands.text(*where, "keys", "list", *named, "--output", "table")
+    assert renewed["secondaryKey"] in table
+    assert commands.json(*where, "delete", *named) == {"name": "desk", "deleted": True}
 
 
 def test_the_namespace_is_shown(commands: Commands) -> None:
@@ -183,3 +191,28 @@ def test_a_topic_is_no_queue(commands: Commands) -> None:
     assert "is a topic, not a queue" in commands.refusal("queue", "show", "-n", "news")
     assert "is a topic, not a queue" in commands.refusal("queue", "delete", "-n", "news", "--yes")
     assert commands.json("topic", "show", "-n", "news")["name"] == "news"
+
+
+def test_a_session_is_deleted_with_its_messages_and_its_state(commands: Commands) -> None:
+    commands.text("topic", "create", "-n", "carts", "--enable-partitioning", "true")
+    made = ("--topic-name", "carts", "-n", "all", "--enable-session", "true")
+    commands.text("subscription", "create", *made)
+    for customer in ("anna", "bert"):
+        commands.text("send", "carts", "one", "two", "--session", customer)
+    where = ("carts", "--subscription", "all")
+    one = (*where, "--session-id", "anna")
+    changed = commands.json("session", "update", *one, "--state", "half done")
+    assert changed == {"sessionId": "anna", "state": "half done"}
+    assert "say --yes" in commands.refusal("session", "delete", *one)
+    assert commands.json("session", "show", *one)["state"] == "half done"
+
+    deleted = commands.json("session", "delete", *one, "--yes")
+    assert deleted == {"sessionId": "anna", "deletedMessages": 2}
+    assert commands.json("session", "list", *where) == ["bert"]
+    assert commands.json("session", "show", *one)["state"] is None
+
+
+def test_who_forgets_the_session_is_told_the_option(commands: Commands) -> None:
+    commands.text("queue", "create", "-n", "baskets", "--enable-session", "true")
+    assert "--session" in commands.refusal("receive", "baskets")
+    assert "--session" in commands.refusal("send", "baskets", "one")

@@ -112,7 +112,9 @@ def test_a_purge_asks_first(connection: str) -> None:
     command(connection, "send", "orders", "one")
     refused = run("purge", "orders", BENDYBUS_CONNECTION_STRING=connection)
     assert refused.returncode == 1
-    assert "Delete all active messages of orders?" in refused.stdout
+    assert refused.stderr == "bendybus: to delete all active messages of orders, say --yes\n"
+    some = run("purge", "orders", "--count", "1", BENDYBUS_CONNECTION_STRING=connection)
+    assert "those active messages" in some.stderr
     assert command(connection, "purge", "orders", "--yes") == "1 deleted\n"
 
 
@@ -121,6 +123,14 @@ def test_a_refusal_ends_in_one_line(connection: str) -> None:
     assert done.returncode == 1
     assert "could not be found" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_wrong_key_is_told_with_what_to_do(connection: str) -> None:
+    wrong = connection.replace("SAS_KEY_VALUE", "not-the-key-of-it")
+    done = run("send", "orders", "x", BENDYBUS_CONNECTION_STRING=wrong)
+    assert done.returncode == 1
+    assert "--connection-string" in done.stderr
+    assert "not-the-key-of-it" not in done.stderr
 
 
 @pytest.mark.parametrize(

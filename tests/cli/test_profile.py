@@ -55,6 +55,10 @@ def test_the_profile_that_is_named_or_in_use_says_where_the_broker_is(profiles: 
     assert "http://127.0.0.1:1" in profiles.run("queue", "list").stderr
     variable = profiles.run("queue", "list", BENDYBUS_MANAGEMENT_URL="http://127.0.0.1:3")
     assert "http://127.0.0.1:3" in variable.stderr
+    both = profiles.run(
+        "--profile", "two", "queue", "list", BENDYBUS_MANAGEMENT_URL="http://127.0.0.1:3"
+    )
+    assert "http://127.0.0.1:2" in both.stderr, "who names a profile means it"
     option = profiles.run("queue", "list", "--management-url", "http://127.0.0.1:4")
     assert "http://127.0.0.1:4" in option.stderr
 

@@ -66,6 +66,17 @@ def test_stores_are_listed_as_json_for_programs(url: str) -> None:
     assert stores[2]["bytes"] == 12288
 
 
+def test_one_store_is_shown(url: str) -> None:
+    _, output, _ = store("show", "2", "--output", "json", url=url)
+    shown = json.loads(output)
+    assert (shown["number"], shown["state"], shown["bytes"]) == (2, "online", 12288)
+    _, output, _ = store("show", "2", url=url)
+    assert "data/store-02.db" in output
+    assert "data/store-01.db" not in output
+    code, _, errors = store("show", "3", url=url)
+    assert (code, errors) == (1, "bendybus: there is no store 3; they are 0 to 2\n")
+
+
 def test_a_store_is_taken_away_and_brought_back(url: str) -> None:
     code, output, _ = store("offline", "1", "--output", "json", url=url)
     assert code == 0

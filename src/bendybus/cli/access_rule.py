@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bendybus.cli.administered import managing
+from bendybus.cli.completion import complete_queue, complete_topic
 from bendybus.cli.options import Output, OutputOption
-from bendybus.cli.shown_entity import print_json
+from bendybus.cli.shown_entity import print_deleted, print_json
 from bendybus.client.administration import Administration
 from bendybus.model.access import Right
 from bendybus.model.access_rules import KeyKind
@@ -61,7 +62,8 @@ def _of(word: str | None, command: Any) -> Any:  # noqa: ANN401 - any of the com
 
 
 def _entity(word: str) -> Parameter:
-    option = typer.Option(f"--{word}-name", help=f"The {word}.")
+    complete = {"queue": complete_queue, "topic": complete_topic}[word]
+    option = typer.Option(f"--{word}-name", help=f"The {word}.", autocompletion=complete)
     return Parameter("entity", Parameter.KEYWORD_ONLY, annotation=Annotated[str, option])
 
 
@@ -94,14 +96,25 @@ def _put(
     _print(namespace.ask_json("PUT", _path(entity, name), body), output)
 
 
-def _delete(namespace: Administration, entity: str | None, name: NameOption) -> None:
+def _delete(
+    namespace: Administration,
+    entity: str | None,
+    name: NameOption,
+    output: OutputOption = Output.TABLE,
+) -> None:
     """Delete a rule: no new token of its keys is accepted."""
     namespace.ask_json("DELETE", _path(entity, name))
+    print_deleted(name, output)
 
 
-def _list_keys(namespace: Administration, entity: str | None, name: NameOption) -> None:
-    """Print both keys, as JSON."""
-    print_json(namespace.ask_json("POST", f"{_path(entity, name)}/listKeys"))
+def _list_keys(
+    namespace: Administration,
+    entity: str | None,
+    name: NameOption,
+    output: OutputOption = Output.JSON,
+) -> None:
+    """Print both keys."""
+    _print_keys(namespace.ask_json("POST", f"{_path(entity, name)}/listKeys"), output)
 
 
 def _renew(
@@ -110,15 +123,25 @@ def _renew(
     name: NameOption,
     key: KeyOption,
     key_value: ValueOption = None,
+    output: OutputOption = Output.JSON,
 ) -> None:
     """Replace one key, and print both. Links that are open live on until their token ends."""
     body = {"keyType": key.value, **({} if key_value is None else {"key": key_value})}
-    print_json(namespace.ask_json("POST", f"{_path(entity, name)}/regenerateKeys", body))
+    _print_keys(namespace.ask_json("POST", f"{_path(entity, name)}/regenerateKeys", body), output)
 
 
 def _path(entity: str | None, name: str | None = None) -> str:
     level = "" if entity is None else f"/{quote(entity, safe='/')}"
     return f"{level}/{_WORD}" + ("" if name is None else f"/{quote(name, safe='')}")
+
+
+def _print_keys(keys: Any, output: Output) -> None:  # noqa: ANN401 - JSON
+    if output is Output.JSON:
+        print_json(keys)
+        return
+    table = Table("rule", "primary key", "secondary key")
+    table.add_row(keys["keyName"], keys["primaryKey"], keys["secondaryKey"])
+    Console().print(table)
 
 
 def _print(rules: Any, output: Output) -> None:  # noqa: ANN401 - JSON

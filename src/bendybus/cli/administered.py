@@ -51,6 +51,21 @@ def managing(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def listed_here(namespace: Administration, path: str) -> list[dict[str, Any]]:
+    """Return a list that this broker alone has; nothing where the service does not know it.
+
+    Another service may answer whatever it likes to a path of ours: that there is nothing, a page,
+    or, as Azure does, a feed of nothing.
+    """
+    try:
+        found = namespace.ask_json("GET", path)
+    except ClientError as error:
+        if error.is_retryable:
+            raise
+        return []
+    return found if isinstance(found, list) else []
+
+
 @contextmanager
 def administered(
     *, connection_string: str, management_url: str | None, authority: Path | None

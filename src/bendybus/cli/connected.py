@@ -10,11 +10,17 @@ from typing import Final
 from bendybus.cli.failure import CommandFailed
 from bendybus.client import Client
 from bendybus.client.endpoint import Endpoint, endpoint_of
-from bendybus.client.errors import ClientError
+from bendybus.client.errors import ClientError, Unauthorized
 from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
 
 CONNECT_SECONDS: Final = 5.0
+_SESSION: Final = "; name a session with --session"
+# By the words of the service, which has one condition for many things that are not allowed.
+_ADVICE: Final = {
+    "requires sessions to create a non-sessionful": f"{_SESSION}, or the next with --session ''",
+    "SessionId was not set": _SESSION,
+}
 
 
 @contextmanager
@@ -34,7 +40,7 @@ def connected(connection_string: str, authority: Path | None = None) -> Iterator
     except ArgumentInvalid as error:
         raise CommandFailed(error.message) from None
     except ClientError as error:
-        raise CommandFailed(str(error)) from None
+        raise CommandFailed(f"{error}{_advice(error)}") from None
 
 
 @contextmanager
@@ -44,6 +50,13 @@ def connection_string_explained() -> Iterator[None]:
         yield
     except ArgumentInvalid as error:
         raise CommandFailed(f"{error.message}; the broker prints it when it starts") from None
+
+
+def _advice(error: ClientError) -> str:
+    """Say what to do about a refusal, where that is an option of the command."""
+    if isinstance(error, Unauthorized):
+        return "; give the connection string of a rule that may do this with --connection-string"
+    return next((text for words, text in _ADVICE.items() if words in str(error)), "")
 
 
 def trusting(authority: Path) -> ssl.SSLContext:

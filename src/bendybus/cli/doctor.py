@@ -12,11 +12,10 @@ from urllib.parse import urlsplit
 import typer
 
 from bendybus.atom.properties import Kind
-from bendybus.cli.administered import managing
+from bendybus.cli.administered import listed_here, managing
 from bendybus.cli.options import Output, OutputOption
-from bendybus.cli.reader import readers_of
 from bendybus.cli.shown_entity import print_json
-from bendybus.cli.status import all_entities, stores_of
+from bendybus.cli.status import all_entities
 from bendybus.client.administration import Administration, Described
 from bendybus.client.endpoint import endpoint_of
 from bendybus.client.errors import ClientError
@@ -135,7 +134,7 @@ def _key(namespace: Administration) -> Iterator[Finding]:
 
 
 def _stores(namespace: Administration) -> Iterator[Finding]:
-    stores = stores_of(namespace)
+    stores = listed_here(namespace, "/$stores")
     for store in stores:
         if store["state"] != "online":
             yield Finding(
@@ -148,7 +147,7 @@ def _stores(namespace: Administration) -> Iterator[Finding]:
 
 
 def _readers(namespace: Administration) -> Iterator[Finding]:
-    for each in readers_of(namespace):
+    for each in listed_here(namespace, "/$readers"):
         if each["reservedMessages"] and not each["isActive"]:
             yield Finding(
                 Verdict.WARNING,

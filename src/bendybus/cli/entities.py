@@ -12,11 +12,11 @@ import typer
 from bendybus.atom.properties import Kind
 from bendybus.cli.access_rule import access_rule_commands
 from bendybus.cli.administered import managing
-from bendybus.cli.completion import complete_queue, complete_topic
+from bendybus.cli.completion import complete_queue, complete_subscription, complete_topic
 from bendybus.cli.confirmed import confirm_deletion
 from bendybus.cli.entity_settings import Setting, properties_of, settings_of
-from bendybus.cli.options import Output, OutputOption
-from bendybus.cli.shown_entity import print_entities, print_entity
+from bendybus.cli.options import Output, OutputOption, YesOption
+from bendybus.cli.shown_entity import print_deleted, print_entities, print_entity
 from bendybus.client.administration import Administration
 
 Command = Callable[..., None]
@@ -53,7 +53,12 @@ def entity_commands(kind: Kind) -> typer.Typer:
             f"Change what is said of a {word}, leave the rest. Open links see it at once.",
             [*named, *_said(settings_of(kind, is_new=False)), _OUTPUT],
         ),
-        ("delete", _delete(kind), f"Delete a {word} with all that it holds.", [*named, _YES]),
+        (
+            "delete",
+            _delete(kind),
+            f"Delete a {word} with all that it holds.",
+            [*named, _YES, _OUTPUT],
+        ),
     ]
     for name, command, text, parameters in made:
         command.__signature__ = Signature([_NAMESPACE, *parameters])  # type: ignore[attr-defined]  # read by `managing`
@@ -113,11 +118,17 @@ def _update(kind: Kind) -> Command:
 
 def _delete(kind: Kind) -> Command:
     def command(
-        namespace: Administration, name: str, *, yes: bool, topic_name: str | None = None
+        namespace: Administration,
+        name: str,
+        *,
+        yes: bool,
+        output: Output,
+        topic_name: str | None = None,
     ) -> None:
         shown = namespace.show(kind, name, topic_name)
         confirm_deletion(WORDS[kind], shown, is_confirmed=yes)
         namespace.delete(shown.name, topic_name)
+        print_deleted(shown.name, output)
 
     return command
 
@@ -129,9 +140,13 @@ def _keyword(name: str, annotation: object, default: object = Parameter.empty) -
 def _named(kind: Kind) -> list[Parameter]:
     """Return the options that name an entity, its own name last."""
     topic = typer.Option("--topic-name", help="The topic.", autocompletion=complete_topic)
-    complete = {Kind.QUEUE: complete_queue, Kind.TOPIC: complete_topic}.get(kind)
+    complete = {
+        Kind.QUEUE: complete_queue,
+        Kind.TOPIC: complete_topic,
+        Kind.SUBSCRIPTION: complete_subscription,
+    }
     name = typer.Option(
-        "--name", "-n", help=f"The name of the {WORDS[kind]}.", autocompletion=complete
+        "--name", "-n", help=f"The name of the {WORDS[kind]}.", autocompletion=complete[kind]
     )
     parents = [_keyword("topic_name", Annotated[str, topic])]
     return [
@@ -153,9 +168,7 @@ def _said(settings: list[Setting]) -> list[Parameter]:
 
 _NAMESPACE: Final = Parameter("namespace", Parameter.POSITIONAL_ONLY)
 _OUTPUT: Final = _keyword("output", OutputOption, Output.TABLE)
-_YES: Final = _keyword(
-    "yes", Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")], False
-)
+_YES: Final = _keyword("yes", YesOption, False)
 
 queue_commands = entity_commands(Kind.QUEUE)
 topic_commands = entity_commands(Kind.TOPIC)

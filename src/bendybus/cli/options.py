@@ -1,6 +1,8 @@
 """Options that several commands have."""
 
+from collections.abc import Callable
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -50,9 +52,29 @@ AuthorityOption = Annotated[
     ),
 ]
 OutputOption = Annotated[Output, typer.Option("--output", help="For people, or JSON for programs.")]
-EntityArgument = Annotated[str, typer.Argument(help="A queue or a topic.")]
+
+
+def _completed(name: str) -> Callable[[typer.Context, str], list[str]]:
+    """Return what completes a word. It needs a client, which only then is imported."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        found: list[str] = getattr(import_module("bendybus.cli.completion"), name)(ctx, incomplete)
+        return found
+
+    return complete
+
+
+EntityArgument = Annotated[
+    str,
+    typer.Argument(help="A queue or a topic.", autocompletion=_completed("complete_entity")),
+]
 SubscriptionOption = Annotated[
-    str | None, typer.Option("--subscription", help="A subscription of the topic.")
+    str | None,
+    typer.Option(
+        "--subscription",
+        help="A subscription of the topic.",
+        autocompletion=_completed("complete_subscription"),
+    ),
 ]
 DeadLetterOption = Annotated[
     bool, typer.Option("--dead-letter", help="Its dead-letter queue instead.")
@@ -69,6 +91,7 @@ OlderOption = Annotated[
 NewerOption = Annotated[
     str | None, typer.Option("--newer-than", help="Enqueued since, such as 15m.")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Change nothing; say how many it would be.")
 ]

@@ -8,6 +8,7 @@ import typer
 
 from bendybus.cli.age import moment_before
 from bendybus.cli.conditions import compiled_condition
+from bendybus.cli.confirmed import confirm
 from bendybus.cli.connected import connected
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
@@ -22,6 +23,7 @@ from bendybus.cli.options import (
     Output,
     OutputOption,
     SubscriptionOption,
+    YesOption,
 )
 from bendybus.cli.progress import report, shown_count, shown_progress
 from bendybus.client.blocking import Receiver
@@ -50,7 +52,7 @@ def purge(  # noqa: PLR0913, PLR0917 - an option each
     newer_than: NewerOption = None,
     count: Annotated[int | None, typer.Option(min=1, help="At most so many.")] = None,
     is_dry_run: DryRunOption = False,
-    is_confirmed: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    is_confirmed: YesOption = False,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
     authority: AuthorityOption = None,
     output: OutputOption = Output.TABLE,
@@ -64,10 +66,10 @@ def purge(  # noqa: PLR0913, PLR0917 - an option each
     bendybus purge orders --state scheduled --yes
     """
     compiled_condition(condition)
-    if not is_confirmed and not is_dry_run:
-        place = f"the dead letters of {entity}" if is_dead_letter else entity
-        which = "all" if condition is None and older_than is None else "those"
-        typer.confirm(f"Delete {which} {state} messages of {place}?", abort=True)
+    place = f"the dead letters of {entity}" if is_dead_letter else entity
+    chosen = (condition, older_than, newer_than, count)
+    which = "all" if all(each is None for each in chosen) else "those"
+    confirm(f"{which} {state} messages of {place}", is_confirmed=is_confirmed or is_dry_run)
     sub_queue = SubQueue.DEAD_LETTER if is_dead_letter else SubQueue.MAIN
     wish = Purge(
         state=MessageState[state.name],

@@ -18,7 +18,6 @@ from bendybus.cli.options import (
 )
 from bendybus.cli.shown_entity import print_json
 from bendybus.client.administration import Administration
-from bendybus.client.errors import EntityNotFound, InvalidOperation, NotServed
 from bendybus.model.addresses import Address
 from bendybus.model.ids import SubQueue
 
@@ -71,15 +70,6 @@ def release_reader(
     typer.echo(f"{freed['messages']:,} messages of '{address}' are free again")
     if freed["skipped"]:
         typer.echo(f"left out: fragments {', '.join(map(str, freed['skipped']))}")
-
-
-def readers_of(namespace: Administration) -> list[dict[str, Any]]:
-    """Return the readers; none where the service does not have them."""
-    try:
-        found = namespace.ask_json("GET", "/$readers")
-    except (EntityNotFound, InvalidOperation, NotServed):
-        return []
-    return found if isinstance(found, list) else []
 
 
 def readers_table(found: list[dict[str, Any]]) -> Table:

@@ -1,16 +1,18 @@
 """`bendybus rule`: what a subscription lets in."""
 
+from dataclasses import fields
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from bendybus.cli.administered import managing
+from bendybus.cli.completion import complete_subscription, complete_topic
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import Output, OutputOption
-from bendybus.cli.shown_entity import print_json
+from bendybus.cli.shown_entity import print_deleted, print_json
 from bendybus.client.administration import Administration
 from bendybus.model.errors import ArgumentInvalid
 from bendybus.model.rule import (
@@ -23,8 +25,15 @@ from bendybus.model.rule import (
     TrueFilter,
 )
 
-TopicOption = Annotated[str, typer.Option("--topic-name", help="The topic.")]
-SubscriptionOption = Annotated[str, typer.Option("--subscription-name", help="The subscription.")]
+TopicOption = Annotated[
+    str, typer.Option("--topic-name", help="The topic.", autocompletion=complete_topic)
+]
+SubscriptionOption = Annotated[
+    str,
+    typer.Option(
+        "--subscription-name", help="The subscription.", autocompletion=complete_subscription
+    ),
+]
 NameOption = Annotated[str, typer.Option("--name", "-n", help="The name of the rule.")]
 SqlOption = Annotated[
     str | None,
@@ -39,9 +48,24 @@ CorrelationOption = Annotated[
     typer.Option(
         "--correlation",
         help="NAME=VALUE that must be equal; correlation-id, label, message-id, reply-to, to,"
-        " session-id, reply-to-session-id, content-type, or a property of yours. Repeat it.",
+        " session-id, reply-to-session-id, content-type, in any spelling, or a property of yours,"
+        " with user. in front if it is called so, too. Repeat it.",
     ),
 ]
+
+
+def _spelled(name: str) -> str:
+    """Return what `correlation-id`, `correlation_id` and `CorrelationId` have in common."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+_FIELDS: Final = {
+    _spelled(field.name): field.name
+    for field in fields(CorrelationFilter)
+    if field.name != "properties"
+}
+# In front of a property of the message's own, as in filters.
+_OWN: Final = "user."
 
 rule_commands = typer.Typer(
     help="Say what a subscription lets in.",
@@ -139,9 +163,11 @@ def delete_rule(
     topic_name: TopicOption,
     subscription_name: SubscriptionOption,
     name: NameOption,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete a rule. A subscription without any lets nothing in."""
     namespace.delete_rule(topic_name, subscription_name, name)
+    print_deleted(name, output)
 
 
 def _filter(
@@ -163,20 +189,19 @@ def _filter(
 
 
 def _correlation(values: list[str]) -> CorrelationFilter:
-    fields: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     properties: dict[str, str] = {}
-    known = set(CorrelationFilter.__dataclass_fields__) - {"properties"}
     for text in values:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise CommandFailed(f"--correlation {text!r} must be like label=red")
-        field = name.replace("-", "_")
-        if field in known:
-            fields[field] = value
+        field = _FIELDS.get(_spelled(name))
+        if field is None:
+            properties[name.removeprefix(_OWN)] = value
         else:
-            properties[name] = value
+            named[field] = value
     try:
-        return CorrelationFilter(**fields, properties=properties)
+        return CorrelationFilter(**named, properties=properties)
     except ArgumentInvalid as error:
         raise CommandFailed(f"--correlation: {error.message}") from None
 
@@ -192,13 +217,13 @@ def _described(described: Filter) -> tuple[str, Any]:
         case SqlFilter(expression):
             return "SqlFilter", expression
         case CorrelationFilter():
-            names = [name for name in described.__dataclass_fields__ if name != "properties"]
-            values = {name: getattr(described, name) for name in names}
+            values = {name: getattr(described, name) for name in _FIELDS.values()}
             said = {name: value for name, value in values.items() if value is not None}
-            return "CorrelationFilter", {
-                **said,
-                **{k: str(v) for k, v in described.properties.items()},
+            own = {
+                f"{_OWN}{name}" if _spelled(name) in _FIELDS else name: str(value)
+                for name, value in described.properties.items()
             }
+            return "CorrelationFilter", {**said, **own}
         case TrueFilter():
             return "TrueFilter", "1=1"
         case FalseFilter():

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bendybus.cli.confirmed import confirm
 from bendybus.cli.connected import connected
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
@@ -14,13 +15,14 @@ from bendybus.cli.options import (
     Output,
     OutputOption,
     SubscriptionOption,
+    YesOption,
 )
 from bendybus.cli.shown_entity import print_json
 
 IdOption = Annotated[str, typer.Option("--session-id", help="The session.")]
 
 session_commands = typer.Typer(
-    help="Show the sessions of a queue or subscription, and their states.",
+    help="Show, change and delete the sessions of a queue or subscription.",
     epilog="Example: bendybus session list orders",
     no_args_is_help=True,
 )
@@ -82,10 +84,40 @@ def set_session_state(
     subscription: SubscriptionOption = None,
     connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
     authority: AuthorityOption = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Replace the state of a session that nobody holds."""
+    """Replace the state of a session that nobody holds; one that is not there yet begins so."""
     with (
         connected(connection_string, authority) as client,
         client.accept_session(entity, session_id, subscription=subscription) as session,
     ):
         session.set_state(state.encode() or None)
+    if output is Output.JSON:
+        print_json({"sessionId": session_id, "state": state or None})
+
+
+@session_commands.command("delete")
+def delete_session(
+    entity: EntityArgument,
+    session_id: IdOption,
+    is_confirmed: YesOption = False,
+    subscription: SubscriptionOption = None,
+    connection_string: ConnectionOption = DEVELOPMENT_CONNECTION,
+    authority: AuthorityOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Delete the state of a session that nobody holds, and its messages, unread.
+
+    Deferred and scheduled messages stay: `bendybus purge --state` deletes those.
+    """
+    confirm(f"the session '{session_id}' of '{entity}'", is_confirmed=is_confirmed)
+    with (
+        connected(connection_string, authority) as client,
+        client.accept_session(entity, session_id, subscription=subscription) as session,
+    ):
+        deleted = session.purge()
+        session.set_state(None)
+    if output is Output.JSON:
+        print_json({"sessionId": session_id, "deletedMessages": deleted})
+    else:
+        typer.echo(f"{deleted:,} messages deleted")

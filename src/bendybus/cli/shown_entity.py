@@ -54,6 +54,12 @@ def as_json(shown: Described) -> dict[str, Any]:
     }
 
 
+def print_deleted(name: str, output: Output) -> None:
+    """Tell programs what is gone. People hear nothing, as after any command that did its work."""
+    if output is Output.JSON:
+        print_json({"name": name, "deleted": True})
+
+
 def print_entities(entities: Iterable[Described], kind: Kind, output: Output) -> None:
     """Print a list of entities."""
     if output is Output.JSON:

@@ -11,12 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from bendybus.atom.properties import Kind
-from bendybus.cli.administered import managing
+from bendybus.cli.administered import listed_here, managing
 from bendybus.cli.options import Output, OutputOption
-from bendybus.cli.reader import readers_of, readers_table
+from bendybus.cli.reader import readers_table
 from bendybus.cli.shown_entity import as_json, print_json
 from bendybus.client.administration import Administration, Described
-from bendybus.client.errors import EntityNotFound, InvalidOperation, NotServed
 
 SHOWN_MAX: Final = 20
 WATCH_SECONDS: Final = 2.0
@@ -48,8 +47,8 @@ def _gathered(namespace: Administration) -> dict[str, Any]:
         "name": info.name,
         "tier": info.tier,
         "entityCount": len(entities),
-        "stores": stores_of(namespace),
-        "readers": readers_of(namespace),
+        "stores": listed_here(namespace, "/$stores"),
+        "readers": listed_here(namespace, "/$readers"),
         "entities": [{"kind": each.kind.value, **as_json(each)} for each in entities],
     }
 
@@ -63,15 +62,6 @@ def all_entities(namespace: Administration) -> list[Described]:
         for each in namespace.list(Kind.SUBSCRIPTION, topic.name)
     ]
     return list(chain(namespace.list(Kind.QUEUE), topics, subscriptions))
-
-
-def stores_of(namespace: Administration) -> list[dict[str, Any]]:
-    """Return the messaging stores; none where the service does not show them."""
-    try:
-        stores = namespace.ask_json("GET", "/$stores")
-    except (EntityNotFound, InvalidOperation, NotServed):
-        return []
-    return stores if isinstance(stores, list) else []
 
 
 def _page(gathered: dict[str, Any]) -> Group:

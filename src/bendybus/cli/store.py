@@ -42,6 +42,23 @@ def list_stores(
     _show(_stores(namespace), output)
 
 
+@store_commands.command("show")
+@managing
+def show_store(
+    namespace: Administration,
+    number: NumberArgument,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show one store: its state and why, its size, and where it is."""
+    stores = _stores(namespace)
+    if number >= len(stores):
+        raise CommandFailed(f"there is no store {number}; they are 0 to {len(stores) - 1}")
+    if output is Output.JSON:
+        typer.echo(json.dumps(stores[number], indent=2))
+    else:
+        _show([stores[number]], output)
+
+
 @store_commands.command("offline")
 @managing
 def take_offline(

@@ -99,7 +99,7 @@ class MessageTooLarge(ClientError):
 
 
 class QuotaExceeded(ClientError):
-    """The entity is full."""
+    """The entity is full, or the namespace has as many as it may have."""
 
 
 class InvalidOperation(ClientError):

@@ -12,7 +12,13 @@ from urllib.parse import urlsplit
 
 from bendybus.atom.entries import read_error
 from bendybus.client.endpoint import utc_now
-from bendybus.client.errors import ClientError, ConnectionLost, error_of_status
+from bendybus.client.errors import (
+    ClientError,
+    ConnectionLost,
+    InvalidOperation,
+    QuotaExceeded,
+    error_of_status,
+)
 from bendybus.model.access import make_sas
 from bendybus.model.connection_string import ConnectionString
 from bendybus.model.errors import ArgumentInvalid
@@ -24,6 +30,9 @@ TRIES_MAX: Final = 4
 PAUSE_SECONDS_MAX: Final = 10.0
 _BUSY: Final = frozenset({429, 503})
 _REFUSED_FROM: Final = 400
+# Over HTTP a missing right is 401. This is a limit that is reached, or what the entity forbids.
+_FORBIDDEN: Final = 403
+_IN_CONFLICT: Final = "SubCode=40301"
 _LIFETIME: Final = timedelta(minutes=5)
 _SENTENCE: Final = re.compile(r"(?:SubCode=\d+\. )?(.*?)(?: TrackingId:.*)?", re.DOTALL)
 
@@ -154,4 +163,7 @@ def _refusal(status: int, body: bytes, url: str) -> ClientError:
     # The numbers before and after the sentence are for machines.
     found = _SENTENCE.fullmatch(detail)
     text = found[1] if found else detail
-    return error_of_status(status, text or f"{url} answered {status}", None)
+    told = text or f"{url} answered {status}"
+    if status == _FORBIDDEN:
+        return (InvalidOperation if _IN_CONFLICT in detail else QuotaExceeded)(told)
+    return error_of_status(status, told, None)

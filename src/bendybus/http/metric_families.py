@@ -1,4 +1,7 @@
-"""Every metric that the broker has: its name, its kind, and what it tells. docs/metrics.md too."""
+"""Every metric that the broker has: its name, its kind, and what it tells.
+
+docs/observability.md lists them, too.
+"""
 
 from dataclasses import dataclass
 from typing import Final
