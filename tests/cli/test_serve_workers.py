@@ -15,6 +15,7 @@ import pytest
 from bendybus.client import Client, Message
 from bendybus.client.blocking import Sender
 from bendybus.client.errors import ConnectionLost
+from bendybus.testing.postgres import PostgresServer
 from tests.cli.command import SECONDS_MAX, Serving, run, serving
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "namespace.yaml"
@@ -139,6 +140,41 @@ def test_a_store_is_taken_away_from_all_workers(tmp_path: Path) -> None:
         assert [states(), states()] == [["online", "offline"]] * 2
         assert run("store", "online", "1", "--management-url", url).returncode == 0
         assert [states(), states()] == [["online", "online"]] * 2
+
+
+@pytest.mark.spec("R1.2")
+def test_a_store_moves_and_all_workers_follow(
+    tmp_path: Path, shared_postgres: PostgresServer
+) -> None:
+    with shared_postgres.lent_database() as database:
+        options = ("--config", EXAMPLE, "--stores", "1", "--workers", "2")
+        with serving(tmp_path, *options) as broker:
+            url = f"http://127.0.0.1:{broker.ready['http_port']}"
+            with client_of(broker) as one, client_of(broker) as other:
+                senders = one.sender("orders"), other.sender("orders")
+                for sender in senders:
+                    sender.send(Message("before"))
+                # Whichever worker is asked knows how far it is.
+                moved = run("store", "move", "0", database, "--management-url", url)
+                assert moved.stdout.startswith("store 0 is at postgresql://"), moved.stderr
+                for sender in senders:
+                    sender.send(Message("after"))
+                again = run("store", "move", "0", database, "--management-url", url)
+                assert "start it anew to move it on" in again.stderr
+            # One that starts now finds it there, beside the others.
+            before = workers_of(broker)
+            os.kill(min(before), signal.SIGKILL)
+            until(lambda: len(workers_of(broker) - before) == 1)
+            until(lambda: sum(metrics_of(broker, "bendybus_worker_up").values()) == 2)
+            with client_of(broker) as one, client_of(broker) as other:
+                received = one.receiver("orders").receive(4, timeout=10)
+                assert len(received) == 4
+                other.sender("orders").send(Message("late"))
+                [late] = one.receiver("orders").receive(1, timeout=10)
+                assert late.body == "late"
+            code, errors = broker.end(signal.SIGTERM)
+        assert code == 0
+        assert "was moved to postgresql://" in errors, "the other worker has not said so"
 
 
 def test_what_keeps_the_first_worker_from_starting_is_said_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from tests.cli.command import run
 from tests.kill.load import QUEUES, Load
 from tests.kill.logbook import Logbook
 from tests.kill.test_kill import CONFIG
+from tests.kill.test_workers_killed import WORKERS, all_back, kill_worker
 
 STORES: Final = 2
 ENTRIES_BEFORE: Final = 3000
@@ -25,6 +27,7 @@ POLL_SECONDS: Final = 0.05
 
 
 @pytest.mark.spec("R2.5")
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.prove)])
 @pytest.mark.parametrize(
     ("moved", "kills"),
     [
@@ -33,12 +36,13 @@ POLL_SECONDS: Final = 0.05
     ],
 )
 async def test_nothing_is_lost_or_doubled_when_stores_move_and_the_broker_is_killed(
-    moved: int, kills: int, shared_postgres: PostgresServer
+    moved: int, kills: int, workers: int, shared_postgres: PostgresServer
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     book = Logbook(QUEUES)
-    with broker_process(CONFIG, options=("--stores", str(STORES))) as broker, ExitStack() as stack:
+    options = ("--stores", str(STORES), "--workers", str(workers))
+    with broker_process(CONFIG, options=options) as broker, ExitStack() as stack:
         urls = [stack.enter_context(shared_postgres.lent_database()) for _ in range(moved)]
         load = Load(book, rng)
         async with load.running(lambda: broker.amqp_port):
@@ -63,6 +67,48 @@ async def test_nothing_is_lost_or_doubled_when_stores_move_and_the_broker_is_kil
             assert sum(isinstance(each, Acknowledged) for each in book.logs[queue]) > 500
         assert PASSWORD not in broker.log
         check_folder(broker.folder / "data", urls)
+
+
+@pytest.mark.spec("R1.2")
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(1, marks=[pytest.mark.prove, pytest.mark.timeout(240)]),
+        pytest.param(30, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+    ],
+)
+async def test_nothing_is_lost_or_doubled_when_stores_move_and_workers_are_killed(
+    kills: int, shared_postgres: PostgresServer
+) -> None:
+    seed = random.getrandbits(32)
+    rng = random.Random(seed)
+    book = Logbook(QUEUES)
+    options = ("--stores", str(STORES), "--workers", str(WORKERS))
+    with (
+        broker_process(CONFIG, options=options) as broker,
+        shared_postgres.lent_database() as url,
+    ):
+        load = Load(book, rng)
+        async with load.running(lambda: broker.amqp_port):
+            await book.at(ENTRIES_BEFORE, lambda: None)
+            for _ in range(kills):
+                moving = asyncio.create_task(asyncio.to_thread(move, broker, 0, url))
+                # One of them moves the store, and any of them may be hit.
+                entries = rng.randint(1, ENTRIES_OF_MOVE_MAX)
+                await book.at(entries, partial(kill_worker, broker, rng))
+                await moving
+                await all_back(broker)
+            async with asyncio.timeout(SECONDS_MAX):
+                while not is_moved(broker, 0):
+                    await asyncio.to_thread(move, broker, 0, url)
+            await book.at(ENTRIES_BEFORE, lambda: None)
+            load.only_receive()
+            await all_received(broker)
+            assert await asyncio.to_thread(broker.stop) == 0
+        for queue in QUEUES:
+            assert check_history(book.logs[queue]) == [], f"with seed {seed}"
+            assert sum(isinstance(each, Acknowledged) for each in book.logs[queue]) > 500
+        assert PASSWORD not in broker.log
 
 
 @pytest.mark.spec("R1.2")

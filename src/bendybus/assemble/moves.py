@@ -1,25 +1,43 @@
-"""Moves stores to databases at servers while the broker runs, one thread for each move."""
+"""Moves stores to databases at servers while the broker runs, one thread for each move.
+
+Where several workers share the stores, the one that is asked moves a store, and tells the others,
+which follow. They also look for themselves, for whoever moves one may be killed at any moment.
+"""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from bendybus.model.errors import ArgumentInvalid, ServerBusy, SettingInvalid, StoreNotFound
+from bendybus.assemble.stores import place_in
+from bendybus.doors.arrivals import Arrivals
+from bendybus.model.errors import (
+    ArgumentInvalid,
+    BusError,
+    ServerBusy,
+    SettingInvalid,
+    StoreNotFound,
+)
 from bendybus.model.store_move import StoreMoveProgress
 from bendybus.model.store_place import StorePlace, read_place
 from bendybus.settings import Settings
 from bendybus.store.identity import StoreIdentity
 from bendybus.store.moving.moving import Progress, move
 from bendybus.store.port import Store
-from bendybus.store.sqlite.data_folder import cluster_of, put_moved_away, url_file
+from bendybus.store.sqlite.data_folder import cluster_of, put_moved_away, sync_folder, url_file
 from bendybus.store.sqlite.moving_from import SqliteSource
-from bendybus.store.sqlite.shared_store import SharedSqliteStore
+from bendybus.store.sqlite.shared_store import SharedSqliteStore, is_surely_moved
 from bendybus.store.sqlite.store import SqliteStore
+
+# How often a worker looks whether others have moved a store and could not say so.
+LOOK_SECONDS: Final = 1.0
+_PROGRESS: Final = "move"
+_MOVED: Final = "moved"
 
 _log = logging.getLogger(__name__)
 
@@ -30,39 +48,76 @@ class StoreMove(NamedTuple):
     to: StorePlace
     progress: Progress
     task: "asyncio.Task[None]"
+    # By a clock that all workers have in common.
+    begun_at: float
+
+
+class Reported(NamedTuple):
+    """A move, of this worker or another."""
+
+    begun_at: float
+    progress: StoreMoveProgress
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has not ended."""
+        return self.progress.stage not in {"done", "failed"}
 
 
 class StoreMoves:
-    """The moves that were asked for since the broker started."""
+    """The moves that were asked for since the broker started, or this worker of it."""
 
-    def __init__(self, settings: Settings, stores: Sequence[Store]) -> None:
+    def __init__(
+        self, settings: Settings, stores: Sequence[Store], workers: Arrivals | None = None
+    ) -> None:
         self._settings = settings
         self._stores = stores
+        self._workers = workers
         self._moves: dict[int, StoreMove] = {}
+        self._following = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        if workers is not None:
+            workers.answer(_PROGRESS, self._report)
+            workers.answer(_MOVED, self._hear_moved)
+            if any(isinstance(store, SharedSqliteStore) for store in stores):
+                self._looking = asyncio.create_task(self._look(), name="moved-stores")
 
-    def begin(self, number: int, url: str) -> None:
+    async def begin(self, number: int, url: str) -> None:
         """Begin to move a store. The same again changes nothing while it is under way."""
         try:
             place = read_place(url, "the place to move to")
         except SettingInvalid as error:
             raise ArgumentInvalid(str(error)) from None
-        under_way = self._moves.get(number)
-        if under_way is not None and not under_way.task.done():
-            if under_way.to != place:
-                raise ServerBusy(f"Store {number} is being moved to {under_way.to}.")
-            return
+        # That of another worker first: from the look at our own on nobody else begins one here.
+        for known in (await self._elsewhere(number), self._own(number)):
+            if known is not None and known.is_under_way:
+                if known.progress.to != str(place):
+                    raise ServerBusy(f"Store {number} is being moved to {known.progress.to}.")
+                return
         self._check(number, place)
         progress = Progress()
         task = asyncio.create_task(self._move(number, place, progress), name=f"move-{number}")
-        self._moves[number] = StoreMove(place, progress, task)
+        self._moves[number] = StoreMove(place, progress, task, time.monotonic())
 
-    def progress(self, number: int) -> StoreMoveProgress:
+    async def progress(self, number: int) -> StoreMoveProgress:
         """Say how far the last move of a store is. Raises `StoreNotFound` if there was none."""
+        known = [
+            each for each in (self._own(number), await self._elsewhere(number)) if each is not None
+        ]
+        if not known:
+            raise StoreNotFound(
+                f"Store {number} is not being moved, and was not since the start"
+                + ("." if self._workers is None else " of the workers that are there now.")
+            )
+        return max(known, key=lambda each: (each.is_under_way, each.begun_at)).progress
+
+    def _own(self, number: int) -> Reported | None:
+        """Return the last move of a store here."""
         if number not in self._moves:
-            raise StoreNotFound(f"Store {number} is not being moved, and was not since the start.")
-        to, progress, task = self._moves[number]
+            return None
+        to, progress, task, begun_at = self._moves[number]
         is_said = progress.stage != "done" or task.done()
-        return StoreMoveProgress(
+        shown = StoreMoveProgress(
             number=number,
             to=str(to),
             # The store is at its new place when it is open there.
@@ -74,10 +129,28 @@ class StoreMoves:
             pause_seconds=progress.pause_seconds,
             reason=progress.reason,
         )
+        return Reported(begun_at, shown)
+
+    async def _elsewhere(self, number: int) -> Reported | None:
+        """Return the last move of a store at any other worker."""
+        if self._workers is None:
+            return None
+        answers = await self._workers.ask(f"{_PROGRESS} {number}")
+        known = []
+        for answer in filter(None, answers.values()):
+            begun_at, progress = json.loads(answer)
+            known.append(Reported(begun_at, StoreMoveProgress(**progress)))
+        return max(known, key=lambda each: (each.is_under_way, each.begun_at), default=None)
+
+    async def _report(self, number: str) -> bytes:
+        own = self._own(int(number))
+        return b"" if own is None else json.dumps([own.begun_at, asdict(own.progress)]).encode()
 
     async def close(self) -> None:
         """End what is under way; it can be begun again."""
         tasks = [each.task for each in self._moves.values()]
+        if self._looking is not None:
+            tasks.append(self._looking)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -88,9 +161,9 @@ class StoreMoves:
                 f"There is no store {number}; they are numbered 0 to {len(self._stores) - 1}."
             )
         store = self._stores[number]
-        if isinstance(store, SharedSqliteStore):
+        if isinstance(store, SqliteStore) and store.has_moved:
             raise ArgumentInvalid(
-                "Workers share the embedded stores. Start the broker without --workers to move one."
+                f"Store {number} was moved since the broker started; start it anew to move it on."
             )
         if find_spec("psycopg") is None:
             raise ArgumentInvalid(
@@ -118,15 +191,16 @@ class StoreMoves:
         self, number: int, store: SqliteStore, place: StorePlace, progress: Progress
     ) -> None:
         """Move a store from a file to a server."""
+        from bendybus.assemble.servers import check_room
         from bendybus.store.postgres.moving_to import PostgresTarget
         from bendybus.store.postgres.store import PostgresStore
 
         data = self._settings.data
-        names = sorted(chosen.namespace.name for chosen in self._settings.namespaces)
-        identity = StoreIdentity(cluster_of(data), number, len(self._stores), tuple(names))
+        identity = self._identity(number)
         source = SqliteSource(store, asyncio.get_running_loop(), url_file(data, number), place.url)
 
         def work() -> None:
+            check_room(place, front_ends=self._settings.workers)
             with closing(PostgresTarget(place.url, identity, is_escaped=False)) as target:
                 move(source, target, progress)
 
@@ -137,7 +211,11 @@ class StoreMoves:
         left_at = time.monotonic() - progress.pause_seconds
         await store.give_way(successor)
         progress.pause_seconds = time.monotonic() - left_at
-        put_moved_away(data)
+        if self._workers is None:
+            put_moved_away(data)
+        else:
+            # Some may still have the file open. It is put away at the next start.
+            await self._workers.ask(f"{_MOVED} {number}")
         _log.warning("store %d has moved to %s", number, place)
 
     async def _move_on(self, store: Store, place: StorePlace, progress: Progress) -> None:
@@ -156,3 +234,42 @@ class StoreMoves:
                 move(source, target, progress)
 
         await asyncio.to_thread(work)
+
+    async def _hear_moved(self, number: str) -> bytes:
+        """Follow a store that another worker has moved."""
+        await self._follow(int(number))
+        return b"done"
+
+    async def _look(self) -> None:
+        """Follow stores whose mover has said nothing, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for number in range(len(self._stores)):
+                try:
+                    await self._follow(number)
+                except (BusError, SettingInvalid, OSError) as error:
+                    _log.error("store %d has moved, and cannot be followed: %s", number, error)
+
+    async def _follow(self, number: int) -> None:
+        """Be where another worker has moved a store to, if one has."""
+        from bendybus.store.postgres.store import PostgresStore
+
+        store = self._stores[number]
+        async with self._following:
+            if not isinstance(store, SharedSqliteStore) or not store.is_left_behind:
+                return
+            own = self._own(number)
+            if (own is not None and own.is_under_way) or not is_surely_moved(store.path):
+                return
+            # Whoever wrote it down may have been killed before it was on disk.
+            await asyncio.to_thread(sync_folder, self._settings.data)
+            place = place_in(self._settings.data, number)
+            assert isinstance(place, StorePlace), "it stays once it is there"
+            identity = replace(self._identity(number), follows=True)
+            await store.follow(PostgresStore(number, place.url, identity=identity, is_alone=True))
+        _log.warning("store %d was moved to %s by another worker", number, place)
+
+    def _identity(self, number: int) -> StoreIdentity:
+        names = sorted(chosen.namespace.name for chosen in self._settings.namespaces)
+        cluster = cluster_of(self._settings.data)
+        return StoreIdentity(cluster, number, len(self._stores), tuple(names))

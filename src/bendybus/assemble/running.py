@@ -17,10 +17,10 @@ from starlette.routing import Route
 from bendybus.assemble.data_folder import only_broker_on
 from bendybus.assemble.drills import StoreDrills
 from bendybus.assemble.moves import StoreMoves
-from bendybus.assemble.stores import open_stores
+from bendybus.assemble.stores import Crew, open_stores
 from bendybus.broker.anchored_clock import AnchoredClock, clock_of
 from bendybus.broker.authenticate import Authentication
-from bendybus.broker.clock import Clock
+from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.finish_staged import Finisher
 from bendybus.broker.forward import Forwarder
 from bendybus.broker.hosts import Hosts, ServedNamespace
@@ -103,11 +103,12 @@ async def run_broker(
     announce: Callable[[RunningPorts], None],
     stop: asyncio.Event,
     arrivals: Arrivals | None = None,
+    crew: Crew | None = None,
 ) -> None:
     """Serve until `stop` is set; `announce` is called once clients can connect.
 
-    With `arrivals` it is one of several workers, which share the stores, and another process has
-    the data folder and the doors.
+    With `arrivals` and `crew` it is one of several workers, which share the stores, and another
+    process has the data folder and the doors.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(COLLECT_OBJECTS)
@@ -119,8 +120,10 @@ async def run_broker(
         tracing(os.environ) as traces,
         only_broker_on(settings.data) if is_alone else nullcontext(),
     ):
-        async with open_stores(settings, arrivals) as stores:
-            clock = await clock_of(stores)
+        async with open_stores(settings, crew) as stores:
+            # A worker that comes later has the time of those that are there.
+            is_anchored = crew is None or bool(crew.at_servers)
+            clock = await clock_of(stores) if is_anchored else SystemClock()
             namespaces = await _load(settings, stores, clock, traces)
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
@@ -245,7 +248,7 @@ async def _serving(
         readers = None if settings.is_metrics_open else Authorization(hosts.default.authentication)
         figures = metrics_routes(metrics, readers)
         drills = StoreDrills(stores, arrivals)
-        moves = StoreMoves(settings, stores)
+        moves = StoreMoves(settings, stores, arrivals)
         # What the default namespace has beside the others.
         managers = Authorization(hosts.default.authentication)
         own = [*figures, *store_move_routes(moves, managers)]

@@ -94,6 +94,18 @@ async def identify(
     }
 
 
+def check_room(place: StorePlace, *, front_ends: int) -> None:
+    """Refuse a database whose server has no room for so many front ends.
+
+    Raises `StoreRefused`, and `StoreUnreachable`.
+    """
+    with closing(connect(place.url, purpose="look")) as connection:
+        looked = _look(place, connection)
+    if looked is None:
+        raise StoreUnreachable(f"{place} cannot be reached any more")
+    _check_sessions([looked], front_ends)
+
+
 def _agreed(
     settings: Settings, places: Mapping[int, StorePlace], front_ends: int
 ) -> tuple[dict[int, Looked], dict[int, StoreIdentity]]:

@@ -22,6 +22,7 @@ from typing import Final
 
 from bendybus.assemble.data_folder import only_broker_on
 from bendybus.assemble.restarts import Restarts
+from bendybus.assemble.stores import Crew, stores_at_servers
 from bendybus.doors.arrivals import QUESTION, READY, STOP
 from bendybus.doors.chosen import chosen_doors, running_ports
 from bendybus.doors.crowd import COUNTED_DOORS, Crowd, Seat
@@ -50,6 +51,7 @@ class WorkerPlace:
     number: int
     leash: Leash
     seat: Seat
+    crew: Crew
 
 
 Serve = Callable[[Settings, WorkerPlace], int]
@@ -83,6 +85,7 @@ class Keeper:
         self._ports = RunningPorts()
         self._is_announced = False
         self._signals: list[int] = []
+        self._at_servers = stores_at_servers(settings)
 
     def run(self) -> None:
         """Serve until a signal. Raises `StartRefused`, or ends as a worker that cannot start."""
@@ -185,7 +188,11 @@ class Keeper:
         sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
-            self._become_worker(WorkerPlace(number, theirs, self._crowd.seat(number)), ours)
+            # The first looks whether there is room for all, before there are others.
+            is_first = number == 0 and not self._is_announced
+            crew = Crew(self._settings.workers if is_first else 1, self._at_servers)
+            seat = self._crowd.seat(number)
+            self._become_worker(WorkerPlace(number, theirs, seat, crew), ours)
         theirs.close()
         self._leashes[number], self._pids[number] = ours, pid
         self._restarts.note_start(number, time.monotonic())

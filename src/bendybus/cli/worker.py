@@ -49,4 +49,4 @@ async def _serve(settings: Settings, place: WorkerPlace) -> None:
         arrivals.say_ready(json.dumps(asdict(ports)))
 
     arrivals.begin()
-    await run_broker(settings, announce, stop, arrivals)
+    await run_broker(settings, announce, stop, arrivals, place.crew)

@@ -20,11 +20,11 @@ from bendybus.model.store_move import StoreMoveProgress
 class StoreMoves(Protocol):
     """Who moves stores. Unknown numbers raise `StoreNotFound`."""
 
-    def begin(self, number: int, url: str) -> None:
+    async def begin(self, number: int, url: str) -> None:
         """Begin to move a store to a database, or do nothing if that is under way."""
         ...
 
-    def progress(self, number: int) -> StoreMoveProgress:
+    async def progress(self, number: int) -> StoreMoveProgress:
         """Say how far the last move of a store is."""
         ...
 
@@ -38,17 +38,58 @@ def store_move_routes(moves: StoreMoves, authorization: Authorization) -> list[R
         if not isinstance(url, str):
             raise ArgumentInvalid('Say where to move the store: {"url": "postgresql://..."}.')
         number = request.path_params["number"]
-        moves.begin(number, url)
-        return JSONResponse(_json(moves.progress(number)), status_code=202)
+        await moves.begin(number, url)
+        return JSONResponse(_json(await moves.progress(number)), status_code=202)
 
     async def show(request: Request) -> Response:
         await authorization.require(request, Action.MANAGE_STORES)
-        return JSONResponse(_json(moves.progress(request.path_params["number"])))
+        return JSONResponse(_json(await moves.progress(request.path_params["number"])))
 
     return [
         Route("/$stores/{number:int}/move", begin, methods=["POST"]),
         Route("/$stores/{number:int}/move", show, methods=["GET"]),
     ]
+
+
+def store_move_paths() -> dict[str, Any]:
+    """Describe the routes for `/openapi.json`."""
+    text, number = {"type": "string"}, {"type": "integer"}
+    stages = ["copying", "catching up", "switching", "done", "failed"]
+    move = {
+        "store": number,
+        "to": {**text, "description": "without its password"},
+        "stage": {**text, "enum": stages},
+        "rows": number,
+        "rowsTotal": {**number, "description": "about"},
+        "kept": {**number, "description": "contents that an earlier try had copied"},
+        "caughtUp": {**number, "description": "rows that changed meanwhile"},
+        "pauseMs": {"type": "number", "description": "how long calls waited"},
+        "reason": {"type": ["string", "null"], "description": "why it failed"},
+    }
+    schema = {"type": "object", "properties": move, "required": list(move)}
+    answer = {"description": "How far it is", "content": {"application/json": {"schema": schema}}}
+    parameters = [{"name": "number", "in": "path", "required": True, "schema": number}]
+    wish = {"type": "object", "required": ["url"], "properties": {"url": text}}
+
+    def responses(status: str, *refusals: int) -> dict[str, Any]:
+        known = {str(each): {"$ref": f"#/components/responses/{each}"} for each in refusals}
+        return {status: answer, **known}
+
+    return {
+        "/$stores/{number}/move": {
+            "post": {
+                "summary": "Begin to move a store to a database; the same again changes nothing",
+                "parameters": parameters,
+                "requestBody": {"content": {"application/json": {"schema": wish}}},
+                "responses": responses("202", 400, 401, 404, 429, 503),
+            },
+            "get": {
+                "summary": "How far the last move of a store is",
+                "parameters": parameters,
+                "responses": responses("200", 401, 404, 429),
+            },
+        }
+    }
 
 
 def _json(progress: StoreMoveProgress) -> dict[str, Any]:

@@ -11,6 +11,7 @@ _CARETAKER: Final = 2
 _CATALOG: Final = 3
 _USE: Final = 4
 _MOVE: Final = 5
+_KIN: Final = 6
 
 # Whoever has it may read, decide and write; given back at the end of the transaction. Waits in a
 # queue, first come, first served.
@@ -22,9 +23,24 @@ LEAVE_CARETAKER: Final = f"SELECT pg_advisory_unlock({_OURS}, {_CARETAKER})"
 TRY_CATALOG: Final = f"SELECT pg_try_advisory_lock({_OURS}, {_CATALOG})"
 LEAVE_CATALOG: Final = f"SELECT pg_advisory_unlock({_OURS}, {_CATALOG})"
 
-# Held by the session of a lane: together with others, or by a broker that serves the store alone.
-TRY_USE: Final = f"SELECT pg_try_advisory_lock_shared({_OURS}, {_USE})"
-TRY_USE_ALONE: Final = f"SELECT pg_try_advisory_lock({_OURS}, {_USE})"
+
+def _try_unless_held(lock: int, other: int) -> str:
+    """Have a lock together with others, and then look whether anybody has the other one.
+
+    Of two who do so at once at least one finds the other's.
+    """
+    return (
+        f"SELECT CASE WHEN pg_try_advisory_lock_shared({_OURS}, {lock}) THEN NOT EXISTS"  # noqa: S608 - our own numbers
+        f" (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = {_OURS}"
+        f" AND objid = {other} AND database ="
+        " (SELECT oid FROM pg_database WHERE datname = current_database())) ELSE false END"
+    )
+
+
+# Held by the session of a lane: together with all others, or as one of the processes of the broker
+# that has moved the store here, which have their machine's time until that broker is started anew.
+TRY_USE: Final = _try_unless_held(_USE, _KIN)
+TRY_USE_ALONE: Final = _try_unless_held(_KIN, _USE)
 
 # Held by whoever moves a store away, or here. While nobody does, others can have it together, which
 # tells a trigger that nobody wants its notes any more.

@@ -71,7 +71,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
         self._url = url
         self._identity = identity
         self._pacing = pacing
-        # Whether no other front end may serve from it while this one does.
+        # Whether no front end of another broker may serve from it while this one does.
         self._is_alone = is_alone
         # The last time that this front end became the caretaker.
         self._taken_over: asyncio.Future[None] | None = None

@@ -3,6 +3,10 @@
 from typing import Protocol
 
 
+class Elsewhere(Exception):
+    """Others have moved the store, and it is at another place now. Nothing was done."""
+
+
 class Failures(Protocol):
     """How a lane tells the errors of its engine apart."""
 

@@ -34,7 +34,7 @@ from bendybus.model.store_status import StoreState
 from bendybus.store.figures import COMMIT_CALLERS, COMMIT_SECONDS, Happened, Histogram
 from bendybus.store.sql import litter
 from bendybus.store.sql.database import SqlDatabase
-from bendybus.store.sql.failures import Failures
+from bendybus.store.sql.failures import Elsewhere, Failures
 
 JOBS_TOGETHER_MAX: Final = 256
 JOBS_WAITING_MAX: Final = 10_000
@@ -105,6 +105,8 @@ class Lane(Generic[D]):
         self._is_retried = False
         self._database: D | None = None
         self._waiting: queue.SimpleQueue[_Job[D, Any] | _Control] = queue.SimpleQueue()
+        # What was in hand when the store was found to be elsewhere.
+        self._left_over: Sequence[_Job[D, Any]] = ()
         self._is_closed = False
         self._is_ending = False
         self._thread: threading.Thread | None = None
@@ -177,22 +179,35 @@ class Lane(Generic[D]):
             except Exception as error:  # noqa: BLE001 - whatever it is, the lane goes on
                 raised.append(error)
                 return
-            self._let_go()
-            self._database = None
-            self._is_ending = True
-            with contextlib.suppress(*self._failures.every):
-                database.close()
+            self._end_for_good()
 
         await self._control(action)
         if raised:
             raise raised[0]
 
+    async def follow(self) -> None:
+        """Let go of a database that others have moved away; what is asked for waits as in `leave`.
+
+        The lane may have found that out by itself.
+        """
+        assert self._loop is not None, "the lane is not started"
+        assert self._thread is not None, "the lane is not started"
+        self._waiting.put(_Control(self._end_for_good, self._loop.create_future()))
+        await self._loop.run_in_executor(None, self._thread.join)
+
     def pass_on(self, successor: "Lane[Any]") -> None:
         """Hand all that waits, after `leave`, to the lane of the place that the store is at now."""
         self.state, self.reason = StoreState.OFFLINE, "it was moved"
+        waiting: list[_Job[D, Any] | _Control] = list(self._left_over)
         with contextlib.suppress(queue.Empty):
             while True:
-                successor._waiting.put(self._waiting.get_nowait())  # noqa: SLF001 - one of its kind
+                waiting.append(self._waiting.get_nowait())
+        for each in waiting:
+            if isinstance(each, _Job):
+                successor._waiting.put(each)  # noqa: SLF001 - one of its kind
+            elif not each.future.done():
+                # It is about a database that this lane has no more.
+                each.future.set_result(None)
 
     async def _control(self, action: Callable[[], None]) -> None:
         assert self._loop is not None, "the lane is not started"
@@ -259,6 +274,10 @@ class Lane(Generic[D]):
                 outcomes = [self._work_together(database, job) for job in jobs]
             is_committing = True
             database.commit()
+        except Elsewhere:
+            self._left_over = jobs
+            self._end_for_good()
+            return []
         except self._failures.every as error:
             is_unwritten = not is_committing or self._failures.is_unwritten(error)
             # Of a single caller, what was sent and not waited for comes back with the commit.
@@ -371,7 +390,7 @@ class Lane(Generic[D]):
                 self._fail(error)
 
     def _open(self) -> None:
-        if self._database is not None:
+        if self._database is not None or self._is_ending:
             return
         try:
             self._let_go()
@@ -403,6 +422,15 @@ class Lane(Generic[D]):
         self.state, self.reason, self._is_retried = StoreState.OFFLINE, reason, False
         self.is_caretaker = False
         self._let_go()
+        database, self._database = self._database, None
+        if database is not None:
+            with contextlib.suppress(*self._failures.every):
+                database.close()
+
+    def _end_for_good(self) -> None:
+        """Close the database, and take nothing any more: all that waits is for another lane."""
+        self._let_go()
+        self._is_ending = True
         database, self._database = self._database, None
         if database is not None:
             with contextlib.suppress(*self._failures.every):

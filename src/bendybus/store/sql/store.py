@@ -31,6 +31,7 @@ from bendybus.store.port import (
 )
 from bendybus.store.readers import ReaderRecord, Reservation
 from bendybus.store.scan import Scan
+from bendybus.store.sharing import Sharing
 from bendybus.store.sql import (
     access,
     applying,
@@ -53,7 +54,7 @@ _log = logging.getLogger(__name__)
 D = TypeVar("D", bound=SqlDatabase)
 
 
-class SqlStore(Generic[D]):
+class SqlStore(Sharing, Generic[D]):
     """What every store in an SQL database does alike; see `bendybus.store.port` for the promises.
 
     An engine's own class says where the store is and how it is.

@@ -36,7 +36,12 @@ def store_file(folder: Path, number: int) -> Path:
 
 def url_file(folder: Path, number: int) -> Path:
     """Return the file that says where a store was moved to."""
-    return folder / f"store-{number:02}.url"
+    return url_file_of(store_file(folder, number))
+
+
+def url_file_of(store: Path) -> Path:
+    """Return the file that says where the store that was in a file was moved to."""
+    return store.with_suffix(".url")
 
 
 def store_files(folder: Path) -> dict[int, Path]:

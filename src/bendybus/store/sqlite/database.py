@@ -26,6 +26,7 @@ from bendybus.model.errors import DataFolderUnusable
 from bendybus.model.ids import SubQueue
 from bendybus.store.port import UNTIL_REOPENED
 from bendybus.store.sql.database import SqlDatabase
+from bendybus.store.sqlite.notes import NOTE_NAMES, are_notes_left, drop_notes
 from bendybus.store.sqlite.private_files import keep_private
 from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
@@ -144,6 +145,11 @@ class SqliteDatabase(SqlDatabase):
         if self.connection.in_transaction:
             self.execute("COMMIT")
 
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Let nobody write; what is written here meanwhile is undone."""
+        yield
+
     def note_queue(
         self,
         number: int,
@@ -214,6 +220,9 @@ def make_ready(connection: apsw.Connection, path: Path, *, vfs: str | None) -> N
     """Create or upgrade the tables, and write the log back (rule 2). Only alone with the file."""
     version = check_ownership(connection, path)
     set_modes(connection, path)
+    if are_notes_left(connection):
+        with connection:
+            drop_notes(connection)
     if version is None:
         _create_schema(connection)
     elif version < SCHEMA_VERSION:
@@ -251,9 +260,11 @@ def _check_tables(connection: apsw.Connection, path: Path) -> None:
 
 
 def _schema_of(connection: apsw.Connection) -> list[tuple[Any, ...]]:
-    return connection.execute(
-        "SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY type, name"
-    ).fetchall()
+    made = connection.execute(
+        "SELECT name, CAST(sql AS BLOB) FROM sqlite_schema ORDER BY type, name"
+    )
+    # One who shares the file may be moving the store.
+    return [(text,) for name, text in made if name not in NOTE_NAMES]
 
 
 def _schema_of_new_store() -> list[tuple[Any, ...]]:

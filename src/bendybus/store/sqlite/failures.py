@@ -5,6 +5,7 @@ from typing import Final
 import apsw
 
 from bendybus.model.errors import StartRefused
+from bendybus.store.sql.failures import Elsewhere
 
 # Errors that say the request was wrong, not the disk.
 _OF_REQUEST: Final = (
@@ -20,7 +21,7 @@ _LASTING: Final = (apsw.CorruptError, apsw.NotADBError, StartRefused)
 class SqliteFailures:
     """See `bendybus.store.sql.failures`."""
 
-    every: Final[tuple[type[Exception], ...]] = (apsw.Error,)
+    every: Final[tuple[type[Exception], ...]] = (apsw.Error, Elsewhere)
 
     def is_of_request(self, error: Exception) -> bool:
         """Say whether the request was wrong."""
@@ -35,8 +36,8 @@ class SqliteFailures:
         return isinstance(error, apsw.FullError)
 
     def is_passing(self, error: Exception) -> bool:
-        """Say whether another program has the file just now."""
-        return isinstance(error, apsw.BusyError)
+        """Say whether another program has the file just now, or the store has left it."""
+        return isinstance(error, (apsw.BusyError, Elsewhere))
 
     def is_repeated(self, error: Exception) -> bool:
         """Say whether it is worth another try at once: whoever has the file had time to end."""
@@ -45,7 +46,7 @@ class SqliteFailures:
 
     def description(self, error: Exception) -> str:
         """Say what failed, with SQLite's own name, which tells a full disk from a broken one."""
-        if isinstance(error, StartRefused):
+        if isinstance(error, (StartRefused, Elsewhere)):
             return str(error)
         code = getattr(error, "extendedresult", 0)
         names = apsw.mapping_result_codes | apsw.mapping_extended_result_codes

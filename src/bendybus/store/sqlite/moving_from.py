@@ -1,8 +1,4 @@
-"""The file that a store is to leave, read by its lane between two commits.
-
-Which rows change is noted by triggers that only the lane's connection has, in tables that are in
-memory alone: whoever opens the file next finds no trace of them.
-"""
+"""The file that a store is to leave, read by its lane between two commits; see `notes`."""
 
 import asyncio
 import os
@@ -11,20 +7,21 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from bendybus.store.moving.moving import Change, MoveFailed, Notes, Taken
-from bendybus.store.moving.tables import BODY, NUMBERED, SEEN, TABLES, Key, MovedTable, Row
+from bendybus.store.moving.tables import BODY, NUMBERED, SEEN, Key, MovedTable, Row
 from bendybus.store.sql.seen_ids import DIGEST_SIZE
 from bendybus.store.sqlite.data_folder import sync_folder
 from bendybus.store.sqlite.database import SqliteDatabase
+from bendybus.store.sqlite.notes import MOVER, NOTED, SEEN_ROWS, drop_notes, make_notes
 from bendybus.store.sqlite.store import SqliteStore
+from bendybus.store.sqlite.users import FileTurn, side_folder
 
 # What is taken at once of contents that changed.
 CONTENT_BYTES_TOGETHER: Final = 1 << 20
 SIZES_TOGETHER: Final = 2000
 SEEN_ROWS_TOGETHER: Final = 100
+# How long to wait for who removes what an earlier move has left.
+TURN_SECONDS_MAX: Final = 5.0
 _PRIVATE: Final = 0o600
-# How the ids of duplicate detection are kept here: many in a row, never changed.
-_SEEN_ROWS: Final = MovedTable("seen", ("id",), ("queue", "seen_at", "digests"))
-_NOTED: Final = (*TABLES, _SEEN_ROWS)
 T = TypeVar("T")
 
 
@@ -40,16 +37,28 @@ class SqliteSource:
         self._url = url
         self._openings = -1
         self._has_left = False
+        # Held while others' notes are ours, too.
+        self._turn: FileTurn | None = None
 
     def begin(self) -> None:
         """Note from here on what changes."""
+        is_shared = self._store.is_shared
+        if is_shared:
+            self._take_turn()
         self._openings = self._store.openings
-        self._in_lane(_begin)
+        try:
+            self._in_lane(lambda db: make_notes(db.connection, is_shared=is_shared))
+        except BaseException:
+            self._give_turn()
+            raise
 
     def end(self) -> None:
         """Note nothing any more; nobody does once the file is closed."""
-        if self._openings == self._store.openings and not self._has_left:
-            self._in_lane(_end)
+        try:
+            if self._openings == self._store.openings and not self._has_left:
+                self._in_lane(lambda db: drop_notes(db.connection))
+        finally:
+            self._give_turn()
 
     def message_count(self) -> int:
         """How many messages there are, about."""
@@ -81,8 +90,8 @@ class SqliteSource:
 
     def seen_page(self, after: Key | None) -> tuple[Sequence[Row], Key | None]:
         """Return the next ids of duplicate detection, and where the following begin."""
-        rows = self._in_lane(lambda db: _page(db, _SEEN_ROWS, after, SEEN_ROWS_TOGETHER))
-        following = _SEEN_ROWS.key_of(rows[-1]) if rows else None
+        rows = self._in_lane(lambda db: _page(db, SEEN_ROWS, after, SEEN_ROWS_TOGETHER))
+        following = SEEN_ROWS.key_of(rows[-1]) if rows else None
         return _taken_apart(rows), following
 
     def take(self) -> Taken:
@@ -93,12 +102,25 @@ class SqliteSource:
         """Stand still while `finish` takes what is left, then be elsewhere."""
 
         def work(database: SqliteDatabase) -> None:
-            finish(_NotesOf(database), _numbers(database))
-            self._put_url()
+            with database.standing_still():
+                finish(_NotesOf(database), _numbers(database))
+                self._put_url()
 
         self._check()
         asyncio.run_coroutine_threadsafe(self._store.leave(work), self._loop).result()
         self._has_left = True
+
+    def _take_turn(self) -> None:
+        turn = FileTurn(side_folder(self._store.path) / MOVER)
+        if not turn.take(within_seconds=TURN_SECONDS_MAX):
+            turn.close()
+            raise MoveFailed("another worker moves the store just now")
+        self._turn = turn
+
+    def _give_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.close()
+            self._turn = None
 
     def _put_url(self) -> None:
         """Write down where the store is from now on: the one act that moves it."""
@@ -140,35 +162,6 @@ class _NotesOf:
         return _take(self._database)
 
 
-def _begin(database: SqliteDatabase) -> None:
-    _end(database)
-    for table in _NOTED:
-        names = ", ".join(table.key)
-        old, new = (", ".join(f"{row}.{name}" for name in table.key) for row in ("old", "new"))
-        noted = f"changed_{table.name}"
-        note = f"INSERT OR IGNORE INTO {noted} VALUES"
-        database.execute(
-            f"CREATE TEMP TABLE {noted} ({names}, PRIMARY KEY ({names})) WITHOUT ROWID"
-        )
-        for event, notes in (
-            ("INSERT", f"{note} ({new});"),
-            ("UPDATE", f"{note} ({old}); {note} ({new});"),
-            ("DELETE", f"{note} ({old});"),
-        ):
-            database.execute(
-                f"CREATE TEMP TRIGGER {noted}_{event} AFTER {event} ON main.{table.name}"
-                f" BEGIN {notes} END"
-            )
-
-
-def _end(database: SqliteDatabase) -> None:
-    for table in _NOTED:
-        noted = f"changed_{table.name}"
-        for event in ("INSERT", "UPDATE", "DELETE"):
-            database.execute(f"DROP TRIGGER IF EXISTS temp.{noted}_{event}")
-        database.execute(f"DROP TABLE IF EXISTS temp.{noted}")
-
-
 def _page(database: SqliteDatabase, table: MovedTable, after: Key | None, count: int) -> list[Row]:
     # Names of namespaces compare without case there, and here by their bytes.
     keys = ", ".join(f"{name} COLLATE BINARY" for name in table.key)
@@ -198,17 +191,17 @@ def _found(database: SqliteDatabase, table: MovedTable, keys: Sequence[Key]) -> 
 def _take(database: SqliteDatabase) -> Taken:
     changes: list[Change] = []
     has_more = False
-    for table in _NOTED:
+    for table in NOTED:
         keys = _noted_keys(database, table)
         if not keys:
             continue
         wanted = " AND ".join(f"{name} = ?" for name in table.key)
-        noted = f"temp.changed_{table.name}"
+        noted = f"changed_{table.name}"
         database.connection.executemany(f"DELETE FROM {noted} WHERE {wanted}", keys)
         left = f"SELECT 1 FROM {noted} LIMIT 1 OFFSET {table.little}"
         has_more = has_more or bool(database.execute(left).fetchall())
         rows = _found(database, table, keys)
-        if table is not _SEEN_ROWS:
+        if table is not SEEN_ROWS:
             changes.append(Change(table, keys, rows))
         elif rows:
             # What was forgotten is too old to matter, and is forgotten there in its time.
@@ -221,13 +214,13 @@ def _noted_keys(database: SqliteDatabase, table: MovedTable) -> list[Key]:
     names = ", ".join(table.key)
     if table is not BODY:
         found: list[Key] = database.execute(
-            f"SELECT {names} FROM temp.changed_{table.name} LIMIT ?", (table.notes_together,)
+            f"SELECT {names} FROM changed_{table.name} LIMIT ?", (table.notes_together,)
         ).fetchall()
         return found
     keys: list[Key] = []
     room = CONTENT_BYTES_TOGETHER
     sized = database.execute(
-        "SELECT c.id, octet_length(b.content) FROM temp.changed_body c LEFT JOIN body b USING (id)"
+        "SELECT c.id, octet_length(b.content) FROM changed_body c LEFT JOIN body b USING (id)"
         " LIMIT ?",
         (table.notes_together,),
     )

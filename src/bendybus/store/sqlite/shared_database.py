@@ -7,16 +7,21 @@ back finds the next one there. It is a courtesy with a deadline: a process that 
 queue does not stop the others.
 
 With its turn a process follows what others have committed since its last one. When there was
-nothing, that costs one look at a number.
+nothing, that costs one look at a number. It also looks whether one of them has moved the store: who
+does so has the turn until that is written down, so that nobody writes here afterwards.
 """
 
-from contextlib import ExitStack, closing
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Final
 
 import apsw
 
+from bendybus.store.sql.failures import Elsewhere
+from bendybus.store.sqlite.data_folder import url_file_of
 from bendybus.store.sqlite.database import (
     Pacing,
     SqliteDatabase,
@@ -25,6 +30,7 @@ from bendybus.store.sqlite.database import (
     opened_file,
     set_modes,
 )
+from bendybus.store.sqlite.notes import MOVER, are_notes_left, drop_notes
 from bendybus.store.sqlite.shared_seen import SharedSeenIndex
 from bendybus.store.sqlite.users import FileTurn, Users, pause, side_folder
 
@@ -32,17 +38,20 @@ from bendybus.store.sqlite.users import FileTurn, Users, pause, side_folder
 QUEUED_SECONDS_MAX: Final = 0.1
 # How often ids are forgotten that others took out of the log.
 FORGOTTEN_EVERY_SECONDS: Final = 10.0
+_MOVED: Final = "the store was moved, and is about to be opened at its new place"
 
 
 class _Meeting:
     """What those who share a file hold in the folder beside it."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         folder = side_folder(path)
         with ExitStack() as made:
             self.users = made.enter_context(closing(Users(folder)))
             self.queue = made.enter_context(closing(FileTurn(folder / "queue")))
             self.caretaker = made.enter_context(closing(FileTurn(folder / "caretaker")))
+            self.mover = made.enter_context(closing(FileTurn(folder / MOVER)))
             self._made = made.pop_all()
 
     def close(self) -> None:
@@ -57,6 +66,7 @@ class SharedSqliteDatabase(SqliteDatabase):
 
     def __init__(self, connection: apsw.Connection, pacing: Pacing, meeting: _Meeting) -> None:
         self._meeting = meeting
+        self._url_file = str(url_file_of(meeting.path))
         self._users = meeting.users
         self._queue = meeting.queue
         self._busy_seconds = pacing.busy_timeout_ms / 1000
@@ -93,6 +103,9 @@ class SharedSqliteDatabase(SqliteDatabase):
         finally:
             if is_queued:
                 self._queue.give()
+        if os.access(self._url_file, os.F_OK):
+            self.execute("ROLLBACK")
+            raise Elsewhere(_MOVED)
         self._follow()
         self.begin_work()
 
@@ -106,6 +119,15 @@ class SharedSqliteDatabase(SqliteDatabase):
         super().commit()
         self._check_users()
         self.generation, self._is_catalog_changed = generation, False
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Have the turn, so that none of the others writes."""
+        self.begin(is_synced=False)
+        try:
+            yield
+        finally:
+            self.undo()
 
     def undo(self) -> None:
         """Undo the commit that was begun, unless its turn never came."""
@@ -123,10 +145,23 @@ class SharedSqliteDatabase(SqliteDatabase):
                 self.note_litter()
             self.commit()
             self.is_caretaker = self.is_caretaker or is_new
+        if self.is_caretaker and are_notes_left(self.connection):
+            self._drop_notes_of_nobody()
         if monotonic() - self._forgotten_at > FORGOTTEN_EVERY_SECONDS:
             self._forgotten_at = monotonic()
             self.seen.forget_gone()
         return is_new
+
+    def _drop_notes_of_nobody(self) -> None:
+        """Remove the notes of somebody who moved the store, and ended in the middle."""
+        if not self._meeting.mover.take():
+            return
+        try:
+            self.begin(is_synced=False)
+            drop_notes(self.connection)
+            self.commit()
+        finally:
+            self._meeting.mover.give()
 
     def close(self) -> None:
         """Close; the last of all writes the log back."""
@@ -198,6 +233,8 @@ def open_shared(path: Path, pacing: Pacing, *, vfs: str | None = None) -> Shared
     The first to come is alone, and makes it ready for all. Raises as `open_database` does, and
     `OthersInTheWay`.
     """
+    if url_file_of(path).exists():
+        raise Elsewhere(_MOVED)
     meeting = _Meeting(path)
     users = meeting.users
     try:

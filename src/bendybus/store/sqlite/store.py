@@ -62,6 +62,11 @@ class SqliteStore(Unshared, SqlStore[SqliteDatabase]):
         self._successor = successor
         lane.pass_on(self._lane)
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether it is at another place now."""
+        return self._successor is not None
+
     def look(self, work: Callable[[SqliteDatabase], T]) -> "asyncio.Future[T]":
         """Do something with the database, in turn with all others."""
         return self._lane.submit(work, is_synced=False)
