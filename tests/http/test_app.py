@@ -8,14 +8,18 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from bendybus.assemble.moves import StoreMoves
 from bendybus.broker.rate_limits import Rates
 from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.metrics import Metrics, metrics_routes
 from bendybus.http.readers import reader_routes
+from bendybus.http.store_moves import store_move_routes
 from bendybus.http.stores import StoreDrills
+from bendybus.model.namespace import Namespace
 from bendybus.model.store_status import StoreStatus
+from bendybus.settings import Choices, settle
 from bendybus.testing.clock import ManualClock
 from tests.http.store_shelf import (
     ANY_RATE,
@@ -25,6 +29,8 @@ from tests.http.store_shelf import (
     authorized,
     no_entities,
 )
+
+NO_MOVES = StoreMoves(settle([Choices()], Namespace()), [])
 
 
 def app_with(
@@ -43,6 +49,7 @@ def app_with(
             *metrics_routes(Metrics(no_entities().holdings, ManualClock()), Authorization(checks)),
             *access_rule_routes(no_entities(), Authorization(checks), ManualClock()),
             *reader_routes(no_entities(), Authorization(checks), ManualClock()),
+            *store_move_routes(NO_MOVES, Authorization(checks)),
         ],
     )
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.routing import Route
 
+from bendybus.assemble.moves import StoreMoves
 from bendybus.http.openapi import document
 from bendybus.http.rest_path import parse_rest_path
+from bendybus.model.namespace import Namespace
+from bendybus.settings import Choices, settle
 from bendybus.testing.clock import ManualClock
-from bendybus.testing.local_broker import local_broker, serving_http
+from bendybus.testing.local_broker import LocalBroker, local_broker, serving_http
 from tests.http.rest_client import ENTITIES, RULES, token
 from tests.http.store_shelf import StoreShelf
 from tests.http.test_app import app_with
@@ -111,7 +115,7 @@ def requests(draw: st.DrawFn) -> Drawn:
     if content:
         kind = draw(st.sampled_from([*content, "text/plain"]))
         headers[b"Content-Type"] = kind.encode()
-        objects = batches() | access_wishes()
+        objects = batches() | access_wishes() | move_wishes()
         body = draw(st.binary(max_size=200) | objects.map(lambda each: json.dumps(each).encode()))
     target = path + ("?" + "&".join(f"{name}={value}" for name, value in query.items()))
     return Drawn(method, target, headers, body, frozenset(map(int, operation["responses"])))
@@ -151,6 +155,12 @@ def access_wishes() -> st.SearchStrategy[Any]:
     )
 
 
+def move_wishes() -> st.SearchStrategy[Any]:
+    # Nobody is at that port: such a move is begun, and fails.
+    places = ["postgresql://user@127.0.0.1:1/none", "postgresql://127.0.0.1:1/other", "none"]
+    return st.fixed_dictionaries({"url": st.sampled_from(places) | st.none() | st.integers()})
+
+
 def batches() -> st.SearchStrategy[Any]:
     entry = st.fixed_dictionaries(
         {"Body": st.text(max_size=20)},
@@ -164,11 +174,19 @@ def batches() -> st.SearchStrategy[Any]:
     return st.lists(entry, max_size=3)
 
 
+@asynccontextmanager
+async def moving(broker: LocalBroker, folder: Path) -> AsyncIterator[StoreMoves]:
+    moves = StoreMoves(settle([Choices(data=folder)], Namespace()), broker.stores)
+    yield moves
+    await moves.close()
+
+
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     async with (
         local_broker(tmp_path, ENTITIES, ManualClock(), stores=2) as broker,
-        serving_http(broker, RULES) as server,
+        moving(broker, tmp_path) as moves,
+        serving_http(broker, RULES, moves=moves) as server,
         httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{server.port}",
             headers={"Authorization": token()},

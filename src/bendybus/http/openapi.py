@@ -14,6 +14,7 @@ import bendybus
 from bendybus.http.access_rules import access_rule_paths
 from bendybus.http.readers import reader_paths
 from bendybus.http.rest_send import BATCH_TYPE
+from bendybus.http.store_moves import store_move_paths
 from bendybus.model.limits import KEY_LENGTH_MAX
 
 Json = dict[str, Any]
@@ -54,7 +55,13 @@ def document() -> Json:
             " /$DeadLetterQueue.",
         },
         "security": [{"token": []}],
-        "paths": {**_messaging(), **_operating(), **reader_paths(), **access_rule_paths()},
+        "paths": {
+            **_messaging(),
+            **_operating(),
+            **store_move_paths(),
+            **reader_paths(),
+            **access_rule_paths(),
+        },
         "components": {
             "securitySchemes": {
                 "token": {"type": "apiKey", "in": "header", "name": "Authorization"}

@@ -30,6 +30,7 @@ from bendybus.http.metrics import Metrics, metrics_routes
 from bendybus.http.readers import reader_routes
 from bendybus.http.rest import Rest
 from bendybus.http.serving import HttpServer, serve_http
+from bendybus.http.store_moves import StoreMoves, store_move_routes
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, Topic
 from bendybus.model.tier import Tier
@@ -163,6 +164,7 @@ async def serving_http(
     rules: tuple[AccessRule, ...] = (ROOT_RULE,),
     guard: Guard | None = None,
     upgrade: Upgrade | None = None,
+    moves: StoreMoves | None = None,
 ) -> AsyncIterator[HttpServer]:
     """Let clients call it over HTTP on a free port of this machine."""
     broker.catalog.access.rules = rules
@@ -182,6 +184,7 @@ async def serving_http(
             *metrics_routes(Metrics(broker.namespaces.holdings, broker.clock), None),
             *access_rule_routes(broker.catalog, authorization, broker.clock),
             *reader_routes(broker.catalog, authorization, broker.clock),
+            *(store_move_routes(moves, authorization) if moves is not None else ()),
             *management_routes(broker.catalog, authorization, broker.clock),
         ],
     )
