@@ -110,18 +110,21 @@ class IncomingLink:
         try:
             rate.check(len(events))
         except Throttled as error:
-            self._outlet.note_stored(sum([len(event.payload) for event in events]))
+            self._note_stored(events)
             self.refuse([event.delivery_id for event in events if not event.settled], error)
             self.regrant()
             self._outlet.flush_soon()
             return False
         return True
 
+    def _note_stored(self, events: list[TransferReceived]) -> None:
+        self._outlet.note_stored(sum([len(event.payload) for event in events]), len(events))
+
     async def _store(self, events: list[TransferReceived]) -> None:
         try:
             await self._store_all(events)
         finally:
-            self._outlet.note_stored(sum([len(event.payload) for event in events]))
+            self._note_stored(events)
             self._storing -= 1
             self._unanswered -= len(events)
             self.regrant()

@@ -9,10 +9,12 @@ from bendybus.amqp.conditions import INTERNAL_ERROR
 from bendybus.amqp.connection import AmqpConnection
 from bendybus.amqp.outcomes import AmqpError
 
-# Payload bytes that were read but are not on disk yet. Past the first figure the socket is not
-# read until it is below the second: some clients do not heed link credit.
+# What was read but is not on disk yet. Past the first figure the socket is not read until it is
+# below the second: some clients do not heed link credit.
 UNSTORED_BYTES_MAX: Final = 8 * 1024 * 1024
 UNSTORED_BYTES_RESUME: Final = 4 * 1024 * 1024
+# What a delivery costs beside its payload, so that those without any have an end, too.
+DELIVERY_BYTES: Final = 256
 # What the kernel has not taken yet. Past that, no more messages are locked for this client.
 UNSENT_BYTES_MAX: Final = 1024 * 1024
 
@@ -72,15 +74,15 @@ class Outlet:
         self.transport.close()
 
     def note_read(self, size: int) -> None:
-        """Count payload that came in."""
-        self._unstored_bytes += size
+        """Count a delivery that came in, with a payload of that size."""
+        self._unstored_bytes += size + DELIVERY_BYTES
         if self._unstored_bytes > UNSTORED_BYTES_MAX:
             self._is_storing_slow = True
             self._read_or_not()
 
-    def note_stored(self, size: int) -> None:
-        """Count payload that is on disk or was refused."""
-        self._unstored_bytes -= size
+    def note_stored(self, size: int, count: int = 1) -> None:
+        """Count deliveries that are on disk or were refused, with so much payload together."""
+        self._unstored_bytes -= size + count * DELIVERY_BYTES
         if self._is_storing_slow and self._unstored_bytes < UNSTORED_BYTES_RESUME:
             self._is_storing_slow = False
             self._read_or_not()

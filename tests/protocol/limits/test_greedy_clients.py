@@ -7,6 +7,7 @@ broker holds, not on time.
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,9 @@ from bendybus.amqp.outcomes import Accepted
 from bendybus.amqp.performatives import Attach, Begin, Detach, Source
 from bendybus.amqp.values import Symbol
 from bendybus.broker.receive import ACQUIRE_BYTES_MAX
+from bendybus.server import outlet
 from bendybus.server.connection import ClientConnection
+from bendybus.server.incoming_link import STORING_MAX
 from bendybus.server.outlet import UNSENT_BYTES_MAX, UNSTORED_BYTES_MAX
 from bendybus.testing.wire_client import WAIT_SECONDS, WireClient, WireLink, frame, sending
 from tests.protocol.messaging.requesting import request, requests_to
@@ -42,6 +45,10 @@ async def _deaf_client(served: Served) -> tuple[WireClient, ClientConnection]:
     await client.begin()
     [connection] = set(served.listener.connections) - before
     return client, connection
+
+
+def _is_at_least(figure: Callable[[], int], bound: int) -> bool:
+    return figure() >= bound
 
 
 def _unsent(connection: ClientConnection) -> int:
@@ -179,6 +186,34 @@ async def test_while_a_store_is_slow_no_more_is_read_than_a_bound(served: Served
         assert await client.outcome(0, number, receiver=True) == Accepted()
     assert await served.count("orders") == count
     assert connection.outlet._unstored_bytes == 0
+
+
+@pytest.mark.parametrize("node", ["orders", "orders/$management"])
+async def test_deliveries_of_nothing_have_a_bound_as_well(
+    served: Served, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = 100
+    monkeypatch.setattr(outlet, "UNSTORED_BYTES_MAX", bound * outlet.DELIVERY_BYTES)
+    client, connection = await _deaf_client(served)
+    if node == "orders":
+        first, sender = message(), await client.sender(node)
+    else:
+        first = request("com.microsoft:peek-message", {"message-count": 1})
+        sender = (await requests_to(client, node)).to_node
+
+    def unstored() -> int:
+        return connection.outlet._unstored_bytes
+
+    async with stalled(served.broker.stores[0]):
+        # As many as are stored side by side, each read by itself; what follows has to wait.
+        for number in range(STORING_MAX):
+            sender.send(first, number)
+            await _until(partial(_is_at_least, unstored, (number + 1) * len(first)))
+        for number in range(STORING_MAX, 10 * bound):
+            sender.send(b"", number)
+        await _until(lambda: not connection.outlet.transport.is_reading())
+
+    await _until(lambda: unstored() == 0)
 
 
 # A store that is slow to answer
