@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from bendybus.broker.clock import Clock
@@ -34,17 +35,20 @@ class OpenTransactions:
         self._clock = clock
         # With the coordinator that declared each, which takes it along when it ends.
         self._open: dict[bytes, tuple[Transaction, object]] = {}
+        # Those that are being written: what they hold is in memory still.
+        self._committing: set[Transaction] = set()
 
     @property
     def buffered_bytes(self) -> int:
         """How much of messages is held in memory until their commit."""
-        return sum(transaction.buffered_bytes for transaction, _ in self._open.values())
+        still_open = sum(transaction.buffered_bytes for transaction, _ in self._open.values())
+        return still_open + sum(transaction.buffered_bytes for transaction in self._committing)
 
     def declare(self, owner: object) -> bytes:
         """Begin a transaction; return its id."""
-        if len(self._open) >= OPEN_MAX:
+        if self._count >= OPEN_MAX:
             self._forget_overdue()
-        if len(self._open) >= OPEN_MAX:
+        if self._count >= OPEN_MAX:
             raise QuotaExceeded(f"A connection can have at most {OPEN_MAX} open transactions.")
         ends_at = Instant(self._clock.now() + self._limits.seconds_max * 1000)
         transaction_id = secrets.token_bytes(TRANSACTION_ID_SIZE)
@@ -101,6 +105,15 @@ class OpenTransactions:
         del self._open[transaction_id]
         return transaction
 
+    @contextmanager
+    def writing(self, transaction: Transaction) -> Iterator[None]:
+        """Count one that was taken out as open while it is being committed."""
+        self._committing.add(transaction)
+        try:
+            yield
+        finally:
+            self._committing.discard(transaction)
+
     def roll_back(self, owner: object) -> None:
         """Roll back what a coordinator declared: it is gone."""
         gone = [each for each, (_, of) in self._open.items() if of is owner]
@@ -120,6 +133,10 @@ class OpenTransactions:
     def _overdue(self) -> list[bytes]:
         now = self._clock.now()
         return [each for each, (transaction, _) in self._open.items() if transaction.ends_at <= now]
+
+    @property
+    def _count(self) -> int:
+        return len(self._open) + len(self._committing)
 
     def _find(self, transaction_id: bytes) -> Transaction:
         entry = self._open.get(transaction_id)

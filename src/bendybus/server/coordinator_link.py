@@ -93,7 +93,8 @@ class CoordinatorLink:
 
     async def _commit(self, event: TransferReceived, transaction: Transaction) -> None:
         try:
-            await transaction.commit(self._clock)
+            with self._transactions.writing(transaction):
+                await transaction.commit(self._clock)
             self._answer(event, ACCEPTED)
         except BusError as error:
             self._refuse(event, error)

@@ -6,9 +6,10 @@ from bendybus.amqp.outcomes import Accepted, Declare, Declared, Discharge, Rejec
 from bendybus.amqp.performatives import Detach, End
 from bendybus.amqp.terminus import Coordinator, Source
 from bendybus.amqp.values import Symbol
+from bendybus.broker import open_transactions
 from bendybus.testing.wire_client import WireClient, sending
 from tests.protocol.messaging.sample_messages import message
-from tests.protocol.messaging.serving import Served
+from tests.protocol.messaging.serving import Served, stalled
 from tests.protocol.messaging.test_transactions import (
     ROLLBACK,
     TIMEOUT,
@@ -254,6 +255,29 @@ async def test_open_transactions_hold_a_bounded_number_of_bytes(served: Served) 
     assert condition_of(await controller.commit(second)) == ROLLBACK
     assert await controller.commit(first) == Accepted()
     assert await served.count("orders") == 99
+
+
+@pytest.mark.parametrize("bound", ["OPEN_MAX", "BUFFERED_BYTES_MAX"])
+async def test_what_is_being_committed_still_counts_as_open(
+    served: Served, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_transactions, bound, {"OPEN_MAX": 1}.get(bound, 1000))
+    client = await served.client()
+    controller = await controller_of(client)
+    sender = await client.sender("orders")
+    payload = message(bytes(600))
+
+    async with stalled(served.broker.stores[0]):
+        first = await controller.declare()
+        await send_part(sender, 1, first, payload)
+        commit = controller.say(Discharge(first, fail=False))
+        answer = await controller.tell(Declare())
+        if isinstance(answer, Declared):
+            answer = await send_part(sender, 2, answer.txn_id, payload)
+        assert condition_of(answer) == "amqp:resource-limit-exceeded"
+
+    assert await client.outcome(0, commit, receiver=True) == Accepted()
+    await controller.roll_back(await controller.declare())
 
 
 # What a coordinator does not understand
