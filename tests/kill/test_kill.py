@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 0.1
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(6, marks=pytest.mark.timeout(240)),
+        pytest.param(20, marks=pytest.mark.timeout(300)),
         pytest.param(200, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
     ],
 )
