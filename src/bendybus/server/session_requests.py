@@ -18,8 +18,9 @@ from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange, SessionLo
 from bendybus.model.ids import Instant
 from bendybus.server.request_body import Response, nothing_found, number, succeeded, text
 
-# The first instant beyond the year 9999 means: all that have messages or a state.
-_EVERY_SESSION_FROM: Final = 253_402_300_800_000
+# The end of the year 9999, or its last millisecond where a client cuts off what is below that,
+# means: all that have messages or a state.
+_EVERY_SESSION_FROM: Final = 253_402_300_799_999
 _SKIP_MAX: Final = 2**31 - 1
 
 # Finds the session of an id among those that the asking connection holds: by the link of a name,
