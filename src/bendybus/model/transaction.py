@@ -80,7 +80,7 @@ class TransactionScope:
         """
         key = _key_of_all(to, messages)
         if key is not None and self._keys.get(to.name, key) != key:
-            raise _two_keys(to.name, self._keys[to.name], key)
+            raise _two_keys(to, self._keys[to.name], key)
         place = Home(to.name, _fragment(to, key))
         through = place if via is None else self._place_of(via)
         self._count_in(len(messages))
@@ -156,10 +156,10 @@ def _key_of_all(to: Destination, messages: Sequence[Message]) -> str | None:
         if key is None:
             raise InvalidOperation(
                 f"A message sent to the partitioned entity '{to.name}' in a transaction must have"
-                " a SessionId or a PartitionKey."
+                f" {_keys_of(to)}."
             )
         if found is not None and key != found:
-            raise _two_keys(to.name, found, key)
+            raise _two_keys(to, found, key)
         found = key
     return found
 
@@ -168,8 +168,15 @@ def _fragment(to: Destination, key: str | None) -> FragmentIndex:
     return FragmentIndex(0) if key is None else fragment_for(key, to.fragment_count)
 
 
-def _two_keys(entity: str, first: str, second: str) -> InvalidOperation:
+def _two_keys(to: Destination, first: str, second: str) -> InvalidOperation:
     return InvalidOperation(
-        f"All messages that one transaction sends to the partitioned entity '{entity}' must have"
-        f" the same SessionId or PartitionKey; '{second}' came after '{first}'."
+        f"All messages that one transaction sends to the partitioned entity '{to.name}' must have"
+        f" one key, {_keys_of(to)}; '{second}' came after '{first}'."
     )
+
+
+def _keys_of(to: Destination) -> str:
+    """Say what can be a key of a message that is sent there (R2.1)."""
+    if to.has_duplicate_detection and not to.requires_session:
+        return "a SessionId, a PartitionKey or a MessageId"
+    return "a SessionId or a PartitionKey"
