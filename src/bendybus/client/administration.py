@@ -17,11 +17,12 @@ from bendybus.atom.entries import (
     Entry,
     read_entry,
     read_feed,
+    read_found,
     write_request_entry,
 )
 from bendybus.atom.namespaces import NamespaceDescription, read_namespace
 from bendybus.atom.properties import Kind, read_properties, write_properties
-from bendybus.atom.rules import read_rule, write_rule
+from bendybus.atom.rules import read_rule, write_default_rule, write_rule
 from bendybus.atom.xml_reading import ANSWER
 from bendybus.client.errors import ClientError, EntityNotFound
 from bendybus.client.management_http import TIMEOUT_SECONDS, ManagementHttp, management_url
@@ -94,7 +95,7 @@ class Administration:
         """Make an entity; of a subscription, `rule` is its first one. Raises `EntityExists`."""
         first = ""
         if rule is not None:
-            first = f"<DefaultRuleDescription>{write_rule(rule)}</DefaultRuleDescription>"
+            first = write_default_rule(rule)
         return self._put(kind, name, topic, write_properties(kind, properties, first), {})
 
     def update(
@@ -149,11 +150,13 @@ class Administration:
         return _described(_entry(answer))
 
     def _get(self, path: str) -> Entry:
-        answer = self._ask("GET", path)
-        # The service answers for what is not there with a list of nothing.
-        if b"<feed" in answer[:200]:
+        try:
+            found = read_found(self._ask("GET", path))
+        except BusError as error:
+            raise _not_understood(self.http.url, error) from None
+        if found is None:
             raise EntityNotFound(f"There is no '{path}'.")
-        return _entry(answer)
+        return found
 
     def _pages(self, path: str) -> Iterator[Entry]:
         skip: int | None = 0

@@ -154,19 +154,6 @@ class _Token:
     rule_name: str
 
 
-def verify_sas(
-    token: str, *, audience_path: str, rules: Iterable[AccessRule], now: datetime
-) -> Claims:
-    """Check a token for a resource against the rules of a namespace.
-
-    Raises `AuthenticationFailed`, never saying which key was near.
-    """
-    claims = read_sas(token, Keyring(tuple(rules)))
-    claims.check_unexpired(now)
-    claims.check_covers(audience_path)
-    return claims
-
-
 def read_sas(token: str, keyring: Keyring) -> Claims:
     """Check the signature of a token; whether it has ended and what it covers is still to check.
 

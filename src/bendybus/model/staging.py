@@ -11,7 +11,6 @@ which stages there are, which batch was published last, and which is being publi
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple
 
 from bendybus.model.ids import Instant, QueueNumber
@@ -19,15 +18,6 @@ from bendybus.model.packed_messages import PackedMessages
 
 # The batch of a writer that has published none.
 NO_BATCH = -1
-
-
-class StageState(IntEnum):
-    """How far a stage is. The numbers are stored."""
-
-    OPENED = 0
-    COMPLETE = 1
-    DECIDED = 2
-    STALE = 3
 
 
 class WriterKey(NamedTuple):
