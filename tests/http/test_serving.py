@@ -239,11 +239,25 @@ async def test_who_does_not_go_on_is_not_waited_for(
     assert said.split(b" ")[1:2] == ([status] if status else [])
 
 
-async def test_a_slow_head_gains_no_time_by_each_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "HEAD_SECONDS", 0.2)
+@pytest.mark.parametrize(
+    ("seconds_of", "begun"),
+    [
+        ("HEAD_SECONDS", b"GET / HTTP/1.1\r\nX: "),
+        ("BODY_SECONDS", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n"),
+        (
+            "BODY_SECONDS",
+            b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n300\r\n",
+        ),
+    ],
+    ids=["head", "body", "chunks"],
+)
+async def test_a_slow_client_gains_no_time_by_each_byte(
+    monkeypatch: pytest.MonkeyPatch, seconds_of: str, begun: bytes
+) -> None:
+    monkeypatch.setattr(connection_module, seconds_of, 0.2)
     async with serving() as (server, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(b"GET / HTTP/1.1\r\nX: ")
+        writer.write(begun)
         async with asyncio.timeout(20):
             while not reader.at_eof():
                 writer.write(b"x")

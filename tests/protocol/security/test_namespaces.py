@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from bendybus.amqp.outcomes import Accepted
+from bendybus.amqp.outcomes import Accepted, Rejected
 from bendybus.amqp.performatives import Close
+from bendybus.broker.authenticate import Authentication
 from bendybus.broker.create import create
 from bendybus.broker.delete import delete
+from bendybus.broker.hosts import Hosts, ServedNamespace
+from bendybus.broker.rate_limits import Rates
+from bendybus.doors.door import Door
 from bendybus.model.access import AccessRule, Right
 from bendybus.model.entity import Queue, QueueProperties, Subscription, Topic
 from bendybus.model.errors import EntityNotFound, QuotaExceeded
+from bendybus.server import visitor
+from bendybus.server.listener import listen
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, forwarding, listening, local_broker
 from bendybus.testing.wire_client import WireClient, connected
@@ -152,6 +158,46 @@ async def test_each_has_its_own_quota(tenants: Tenants) -> None:
     with pytest.raises(QuotaExceeded):
         await create(first, Queue("more", properties), now=now)
     await create(second, Queue("more", properties), now=now)
+
+
+async def test_each_has_its_own_connections(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visitor, "CONNECTIONS_MAX", 2)
+    for _ in range(2):
+        await tenants.client("first")
+    one_more = await tenants.stranger()
+    login = f"\0Root\0{KEYS['first']}".encode()
+    await one_more.log_in("PLAIN", login, login_host="first", hostname="first")
+    assert await closed(one_more) == "amqp:resource-limit-exceeded"
+    sender = await (await tenants.client("second")).sender("orders")
+    assert await sender.sent(message(b"x"), 0) == Accepted()
+
+
+async def test_each_has_its_own_requests_a_second(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with (
+        local_broker(tmp_path, [], clock, stores=2, names=NAMES[:2]) as broker,
+        AsyncExitStack() as clients,
+    ):
+        served = []
+        for catalog in broker.namespaces.catalogs:
+            key = KEYS[catalog.namespace]
+            catalog.access.rules = (AccessRule("Root", key, frozenset({Right.MANAGE})),)
+            await catalog.declare([Queue("orders")], now=clock.now())
+            authentication = Authentication(catalog, clock, rates=Rates(namespace=3))
+            served.append(ServedNamespace(catalog, authentication))
+        door = Door("amqp", "127.0.0.1", 0)
+        listener = await listen([door], hosts=Hosts(served), clock=clock)
+        clients.push_async_callback(listener.close)
+        tenants = Tenants(broker, listener.port, clock, clients)
+
+        flooding = await (await tenants.client("first")).sender("orders")
+        outcomes = [await flooding.sent(message(b"x"), number) for number in range(3)]
+        assert outcomes[:2] == [Accepted()] * 2, "the first request was the link"
+        assert isinstance(outcomes[2], Rejected)
+        quiet = await (await tenants.client("second")).sender("orders")
+        assert [await quiet.sent(message(b"x"), at) for at in range(2)] == [Accepted()] * 2
 
 
 async def test_messages_are_forwarded_within_their_namespace(tenants: Tenants) -> None:

@@ -247,6 +247,15 @@ def test_a_query_or_fragment_is_no_part_of_the_path(tail: str) -> None:
     assert normalise_audience(f"https://host:5300/orders{tail}") == "orders"
 
 
+def test_nothing_but_a_comparison_in_constant_time_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = make_sas("sb://localhost/orders", "Root", "primary", LATER)
+    monkeypatch.setattr(hmac, "compare_digest", lambda *_: False)
+    with pytest.raises(AuthenticationFailed):
+        verify(good)
+    with pytest.raises(AuthenticationFailed):
+        log_in("Root", "primary", RULES, expires_at=LATER)
+
+
 def test_keys_do_not_show_when_a_rule_is_printed() -> None:
     assert "primary" not in repr(ROOT).replace("primary_key", "")
     assert "secondary" not in repr(ROOT).replace("secondary_key", "")
