@@ -70,9 +70,14 @@ SUBSCRIPTIONS = (
     Subscription("all", SubscriptionProperties(lock_duration=_LOCK, max_delivery_count=3)),
     Subscription("ruled", SubscriptionProperties(lock_duration=_LOCK), ()),
 )
+SESSION_SUBSCRIPTIONS = (
+    Subscription("all", SubscriptionProperties(lock_duration=_LOCK, requires_session=True)),
+)
 TOPICS = (
     Topic("news", subscriptions=SUBSCRIPTIONS),
     Topic("feed", TopicProperties(enable_partitioning=True), SUBSCRIPTIONS),
+    Topic("session-news", subscriptions=SESSION_SUBSCRIPTIONS),
+    Topic("session-feed", TopicProperties(enable_partitioning=True), SESSION_SUBSCRIPTIONS),
     Topic("no-news", TopicProperties(status=EntityStatus.SEND_DISABLED), SUBSCRIPTIONS),
 )
 ENTITIES = (*QUEUES, *TOPICS)

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import pytest
-
 from bendybus.amqp.outcomes import Accepted
 from bendybus.amqp.performatives import Attach, Detach
 from bendybus.amqp.terminus import Source
 from bendybus.amqp.values import Symbol, Ulong
 from bendybus.testing.wire_client import Delivery, WireClient, WireLink, receiving
+from tests.protocol.messaging.places import sent_to
 from tests.protocol.messaging.sample_messages import BATCH_FORMAT, batch, message, see
 
-QUEUES = pytest.mark.parametrize("queue", ["sessions", "session-parts"])
 SESSION_FILTER = Symbol("com.microsoft:session-filter")
 TIMEOUT = Symbol("com.microsoft:timeout")
 LOCKED_UNTIL = Symbol("com.microsoft:locked-until-utc")
@@ -26,7 +24,7 @@ def asking(queue: str, session_id: object, *, handle: int = 1, **fields: Any) ->
 
 async def post(client: WireClient, queue: str, session_id: str, *bodies: bytes) -> None:
     """Send messages of one session in one batch, so that they are there on return."""
-    sender = await client.sender(queue, handle=90)
+    sender = await client.sender(sent_to(queue), handle=90)
     payload = batch(*(message(body, session_id=session_id) for body in bodies))
     assert await sender.sent(payload, 0, message_format=BATCH_FORMAT) == Accepted()
     client.say(Detach(handle=90, closed=True))

@@ -7,6 +7,7 @@ from bendybus.amqp.values import Int, Symbol, Timestamp
 from bendybus.model.ids import SubQueue
 from bendybus.testing.clock import NOON
 from bendybus.testing.wire_client import WireClient
+from tests.protocol.messaging.places import PLACES, sent_to
 from tests.protocol.messaging.requesting import Answered, Requests, requests_to
 from tests.protocol.messaging.sample_messages import message, see
 from tests.protocol.messaging.serving import Served
@@ -28,7 +29,7 @@ async def _delete(
 async def _send(
     client: WireClient, queue: str, count: int, annotations: dict[object, object] | None = None
 ) -> None:
-    sender = await client.sender(queue, handle=90)
+    sender = await client.sender(sent_to(queue), handle=90)
     for number in range(count):
         payload = message(b"%d" % number, annotations=annotations)
         assert await sender.sent(payload, number) == Accepted()
@@ -36,7 +37,7 @@ async def _send(
 
 @pytest.mark.spec("R4")
 @pytest.mark.spec("R7.4")
-@QUEUES
+@PLACES
 async def test_the_answer_says_how_many_and_then_that_there_are_none(
     served: Served, queue: str
 ) -> None:
@@ -70,7 +71,7 @@ async def test_the_oldest_go_first_and_later_ones_stay(served: Served) -> None:
     assert (await _delete(requests, until=NOON + 1000)).status == 204
 
 
-@QUEUES
+@PLACES
 async def test_locked_and_deferred_messages_stay(served: Served, queue: str) -> None:
     client = await served.client()
     await _send(client, queue, 3)
@@ -104,7 +105,7 @@ async def test_scheduled_messages_are_deleted_by_the_time_they_wait_for(
     assert due.body == {"message-count": 2}
 
 
-@QUEUES
+@PLACES
 async def test_dead_letters_are_deleted_at_their_own_address(served: Served, queue: str) -> None:
     client = await served.client()
     await _send(client, queue, 2)
@@ -120,10 +121,10 @@ async def test_dead_letters_are_deleted_at_their_own_address(served: Served, que
     assert await served.count(queue) == 1
 
 
-@QUEUES
+@PLACES
 async def test_a_named_session_alone_is_deleted(served: Served, queue: str) -> None:
     client = await served.client()
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     for number in range(6):
         session = "ab"[number % 2]
         assert await sender.sent(message(session_id=session), number) == Accepted()

@@ -21,17 +21,16 @@ from bendybus.amqp.values import (
 )
 from bendybus.testing.clock import NOON
 from bendybus.testing.wire_client import WireClient
+from tests.protocol.messaging.places import PLACES, sent_to
 from tests.protocol.messaging.sample_messages import BATCH_FORMAT, Seen, batch, message, see
 from tests.protocol.messaging.serving import LOCK_SECONDS, Served
-
-QUEUES = pytest.mark.parametrize("queue", ["orders", "parts"])
 
 
 async def _through(
     client: WireClient, payload: bytes, queue: str = "orders", *, settled: bool = False
 ) -> Seen:
     """Send a message and return it as it is delivered."""
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     assert await sender.sent(payload, 0) == Accepted()
     receiver = await client.receiver(queue, settled=settled)
     receiver.flow(link_credit=1)
@@ -76,12 +75,12 @@ async def test_a_partitioned_queue_adds_the_partition_as_a_short(served: Served)
 
 
 @pytest.mark.spec("R8.1")
-@QUEUES
+@PLACES
 async def test_the_tag_is_the_lock_token_in_the_byte_order_of_dot_net(
     served: Served, queue: str
 ) -> None:
     client = await served.client()
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     await sender.sent(message(), 0)
     receiver = await client.receiver(queue)
     receiver.flow(link_credit=1)
@@ -92,7 +91,7 @@ async def test_the_tag_is_the_lock_token_in_the_byte_order_of_dot_net(
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_receive_and_delete_delivers_settled_without_a_lock(
     served: Served, queue: str
 ) -> None:
@@ -269,10 +268,10 @@ async def test_a_session_id_on_a_partitioned_queue_comes_back_as_partition_key_t
 
 @pytest.mark.amqp("2.6.14")
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_a_large_message_goes_in_frames_both_ways(served: Served, queue: str) -> None:
     client = await served.client(max_frame_size=4096)
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     body = bytes(range(256)) * 1000
     payload = message(body)
     size = 30_000
@@ -322,10 +321,10 @@ async def test_transfers_have_all_their_fields(served: Served) -> None:
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_a_batch_arrives_as_its_messages_in_order(served: Served, queue: str) -> None:
     client = await served.client()
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     inner = [message(b"%d" % number, message_id=f"id-{number}") for number in range(5)]
     envelope = encode_properties(["id-0"]) + batch(*inner)
 

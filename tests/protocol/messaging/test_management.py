@@ -13,15 +13,14 @@ from bendybus.model.ids import SubQueue, sequence_number
 from bendybus.server.requests import RESPONSES_WAITING_MAX
 from bendybus.testing.clock import NOON
 from bendybus.testing.wire_client import WireClient, receiving, sending
+from tests.protocol.messaging.places import PLACES, sent_to
 from tests.protocol.messaging.requesting import Requests, request, requests_to
 from tests.protocol.messaging.sample_messages import Seen, message, see
 from tests.protocol.messaging.serving import LOCK_SECONDS, Served
 
-QUEUES = pytest.mark.parametrize("queue", ["orders", "parts"])
-
 
 async def _stored(client: WireClient, queue: str, count: int, body: bytes = b"x") -> None:
-    sender = await client.sender(queue, handle=90)
+    sender = await client.sender(sent_to(queue), handle=90)
     for number in range(count):
         await sender.sent(message(body, message_id=f"id-{number}"), number)
 
@@ -157,7 +156,7 @@ async def test_the_dead_letters_have_a_management_node_of_their_own(served: Serv
 
 
 @pytest.mark.spec("R7.4")
-@QUEUES
+@PLACES
 async def test_renewing_answers_an_array_of_timestamps_and_keeps_the_lock(
     served: Served, queue: str
 ) -> None:
@@ -242,7 +241,7 @@ async def test_a_lock_that_has_ended_cannot_be_renewed(served: Served) -> None:
 
 
 @pytest.mark.spec("R7.4")
-@QUEUES
+@PLACES
 @pytest.mark.parametrize(
     ("fields", "main", "dead"),
     [

@@ -8,6 +8,7 @@ from bendybus.amqp.outcomes import Accepted, Modified, Rejected, Released
 from bendybus.amqp.performatives import Detach, Transfer
 from bendybus.model.partitioning import fragment_for
 from bendybus.testing.wire_client import WireClient, WireLink
+from tests.protocol.messaging.places import PLACES, sent_to
 from tests.protocol.messaging.sample_messages import message, see
 from tests.protocol.messaging.serving import LOCK_SECONDS, Served, serving
 
@@ -275,12 +276,12 @@ async def test_one_message_in_one_of_sixteen_fragments_is_found_with_a_credit_of
 
 
 @pytest.mark.spec("R3.4")
-@pytest.mark.parametrize("queue", ["orders", "parts"])
+@PLACES
 async def test_a_drain_never_comes_back_empty_while_a_message_is_free(
     served: Served, queue: str
 ) -> None:
     client = await served.client()
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     receiver = await client.receiver(queue)
     for number in range(20):
         await sender.sent(message(b"%d" % number), number)
@@ -289,7 +290,7 @@ async def test_a_drain_never_comes_back_empty_while_a_message_is_free(
 
 
 @pytest.mark.spec("R3.1")
-@pytest.mark.parametrize("queue", ["orders", "parts"])
+@PLACES
 async def test_a_waiting_receiver_gets_a_message_without_any_time_passing(
     served: Served, queue: str
 ) -> None:
@@ -298,14 +299,14 @@ async def test_a_waiting_receiver_gets_a_message_without_any_time_passing(
     await _idle(receiver)
     receiver.flow(delivery_count=1, link_credit=1)
 
-    await (await other.sender(queue)).sent(message(b"at once"), 0)
+    await (await other.sender(sent_to(queue))).sent(message(b"at once"), 0)
 
     # Nothing sweeps here and the clock stands still, so only the send itself can have woken it.
     assert see((await receiver.receive()).payload).body == b"at once"
 
 
 @pytest.mark.spec("R3.1")
-@pytest.mark.parametrize("queue", ["orders", "parts"])
+@PLACES
 @pytest.mark.parametrize(
     "state", [Released(), Modified(None, None, None)], ids=["release", "abandon"]
 )
@@ -313,7 +314,7 @@ async def test_a_waiting_receiver_gets_what_another_gives_back(
     served: Served, queue: str, state: object
 ) -> None:
     holder, waiter = await served.client(), await served.client()
-    await (await holder.sender(queue)).sent(message(), 0)
+    await (await holder.sender(sent_to(queue))).sent(message(), 0)
     held = await holder.receiver(queue)
     held.flow(link_credit=1)
     delivery = await held.receive()
@@ -327,13 +328,13 @@ async def test_a_waiting_receiver_gets_what_another_gives_back(
 
 
 @pytest.mark.spec("R3.1")
-@pytest.mark.parametrize("queue", ["orders", "parts"])
+@PLACES
 async def test_two_receivers_share_and_no_message_goes_to_both(served: Served, queue: str) -> None:
     clients = [await served.client(), await served.client()]
     links = [await client.receiver(queue) for client in clients]
     for link in links:
         link.flow(link_credit=10)
-    sender = await clients[0].sender(queue, handle=50)
+    sender = await clients[0].sender(sent_to(queue), handle=50)
     for number in range(20):
         await sender.sent(message(message_id=f"id-{number}"), number)
 
@@ -346,13 +347,13 @@ async def test_two_receivers_share_and_no_message_goes_to_both(served: Served, q
 
 @pytest.mark.spec("R3.2")
 @pytest.mark.parametrize("ending", ["hang up", "detach"])
-@pytest.mark.parametrize("queue", ["orders", "parts"])
+@PLACES
 async def test_what_a_client_was_not_handed_is_free_again_when_it_goes(
     served: Served, queue: str, ending: str
 ) -> None:
     """Its window closed after two of forty: the rest was locked for it but never sent."""
     client, other = await served.client(), await served.client()
-    sender = await other.sender(queue)
+    sender = await other.sender(sent_to(queue))
     count = 40
     for number in range(count):
         await sender.sent(message(), number)
@@ -392,12 +393,12 @@ async def test_what_was_asked_of_other_fragments_is_given_back_uncounted(served:
 
 
 @pytest.mark.spec("R3.3")
-@pytest.mark.parametrize("queue", ["orders", "parts"])
+@PLACES
 async def test_when_all_is_locked_elsewhere_a_receiver_gets_nothing_until_the_locks_end(
     served: Served, queue: str
 ) -> None:
     client, other = await served.client(), await served.client()
-    await (await client.sender(queue)).sent(message(), 0)
+    await (await client.sender(sent_to(queue))).sent(message(), 0)
     holder = await client.receiver(queue)
     holder.flow(link_credit=1)
     await holder.receive()
@@ -412,7 +413,7 @@ async def test_when_all_is_locked_elsewhere_a_receiver_gets_nothing_until_the_lo
 
 
 async def _in_order(client: WireClient, queue: str, key: str | None) -> list[bytes]:
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     for number in range(30):
         sender.send(message(b"%02d" % number, partition_key=key), number)
     await client.outcome(0, 29, receiver=True)

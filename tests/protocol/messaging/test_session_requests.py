@@ -6,10 +6,11 @@ import pytest
 
 from bendybus.amqp.outcomes import Accepted, Modified
 from bendybus.amqp.values import AmqpArray, Int, Long, Timestamp, Uint
+from tests.protocol.messaging.places import SESSION_PLACES
 from tests.protocol.messaging.requesting import Requests, requests_to
 from tests.protocol.messaging.sample_messages import see
 from tests.protocol.messaging.serving import LOCK_SECONDS, Served
-from tests.protocol.messaging.session_links import QUEUES, asking, post, take
+from tests.protocol.messaging.session_links import asking, post, take
 
 EVERY_SESSION = Timestamp(253402300800000)
 # The latest time of .NET, cut to a millisecond.
@@ -31,7 +32,7 @@ async def refused(requests: Requests, operation: str, **body: object) -> tuple[i
     return response.status, response.properties.get("errorCondition")
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_a_renewed_session_is_not_detached(served: Served, queue: str) -> None:
     client = await served.client()
     await post(client, queue, "s", b"1")
@@ -50,7 +51,7 @@ async def test_a_renewed_session_is_not_detached(served: Served, queue: str) -> 
     assert await link.confirmed(delivery) == Accepted()
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_a_request_counts_for_the_link_that_it_names(served: Served, queue: str) -> None:
     client = await served.client()
     link = await client.attach(asking(queue, "s"))
@@ -63,7 +64,7 @@ async def test_a_request_counts_for_the_link_that_it_names(served: Served, queue
         assert response.status == status
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_a_state_is_set_and_read_by_who_holds_the_session(served: Served, queue: str) -> None:
     client, other = await served.client(), await served.client()
     await client.attach(asking(queue, "s"))
@@ -93,7 +94,7 @@ async def test_a_state_is_set_and_read_by_who_holds_the_session(served: Served, 
 
 
 @pytest.mark.spec("R7.4")
-@QUEUES
+@SESSION_PLACES
 async def test_sessions_are_listed_in_pages(served: Served, queue: str) -> None:
     client = await served.client()
     for session_id in ("a", "b", "c"):
@@ -124,7 +125,7 @@ async def test_sessions_are_listed_in_pages(served: Served, queue: str) -> None:
     assert response.properties["errorCondition"] == "com.microsoft:session-not-found"
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_sessions_are_listed_whose_state_was_set_since(served: Served, queue: str) -> None:
     client = await served.client()
     requests = await requests_to(client, f"{queue}/$management")
@@ -141,7 +142,7 @@ async def test_sessions_are_listed_whose_state_was_set_since(served: Served, que
     assert body["sessions-ids"].items == ("late",)
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_peeking_with_a_session_shows_its_messages_alone(served: Served, queue: str) -> None:
     client = await served.client()
     await post(client, queue, "s", b"1", b"2")
@@ -159,7 +160,7 @@ async def test_peeking_with_a_session_shows_its_messages_alone(served: Served, q
     assert [see(each["message"]).body for each in body["messages"]] == [b"1", b"2"]
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_deferred_messages_are_had_back_and_settled_by_who_holds_the_session(
     served: Served, queue: str
 ) -> None:

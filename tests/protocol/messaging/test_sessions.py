@@ -11,13 +11,13 @@ from bendybus.amqp.terminus import Source
 from bendybus.amqp.values import Described, Int, Long, Symbol, Uint
 from bendybus.model.ids import SubQueue
 from bendybus.testing.wire_client import WireLink, receiving
+from tests.protocol.messaging.places import SESSION_PLACES
 from tests.protocol.messaging.requesting import requests_to
 from tests.protocol.messaging.sample_messages import BATCH_FORMAT, batch, message, see
 from tests.protocol.messaging.serving import LOCK_SECONDS, Served, serving, stalled
 from tests.protocol.messaging.session_links import (
     GO_DESCRIPTOR,
     LOCKED_UNTIL,
-    QUEUES,
     SESSION_FILTER,
     TIMEOUT,
     asking,
@@ -31,7 +31,7 @@ from tests.protocol.messaging.session_links import (
 
 
 @pytest.mark.spec("R8.1")
-@QUEUES
+@SESSION_PLACES
 @pytest.mark.parametrize(
     "value",
     [
@@ -61,7 +61,7 @@ async def test_the_answer_names_the_session_in_the_form_of_the_question(
 
 
 @pytest.mark.spec("R3.6")
-@QUEUES
+@SESSION_PLACES
 async def test_a_session_is_delivered_in_order_also_after_an_abandon(
     served: Served, queue: str
 ) -> None:
@@ -86,7 +86,7 @@ async def test_a_session_is_delivered_in_order_also_after_an_abandon(
         assert annotations["x-opt-partition-key"] == "s"
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_what_was_taken_for_credit_that_went_away_does_not_overtake_an_abandoned_message(
     served: Served, queue: str
 ) -> None:
@@ -106,7 +106,7 @@ async def test_what_was_taken_for_credit_that_went_away_does_not_overtake_an_aba
     assert bodies(await take(link, 3)) == [b"0", b"1", b"2"]
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_asking_for_any_session_is_answered_when_there_is_one(
     served: Served, queue: str
 ) -> None:
@@ -126,7 +126,7 @@ async def test_asking_for_any_session_is_answered_when_there_is_one(
     )
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_credit_given_before_the_answer_counts(served: Served, queue: str) -> None:
     client = await served.client()
     attach = asking(queue, None, handle=7, name="late")
@@ -140,7 +140,7 @@ async def test_credit_given_before_the_answer_counts(served: Served, queue: str)
     assert [see((await link.receive()).payload).body for _ in range(2)] == [b"1", b"2"]
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_asking_for_any_session_ends_when_the_time_of_the_client_is_up(
     served: Served, queue: str
 ) -> None:
@@ -153,7 +153,7 @@ async def test_asking_for_any_session_ends_when_the_time_of_the_client_is_up(
     assert text.startswith("The operation did not complete within the allotted timeout of 00:00:00")
 
 
-@QUEUES
+@SESSION_PLACES
 @pytest.mark.parametrize("how", ["detach", "end", "close", "hang up"])
 async def test_who_goes_while_waiting_leaves_no_session_locked(
     served: Served, queue: str, how: str
@@ -182,7 +182,7 @@ async def test_who_goes_while_waiting_leaves_no_session_locked(
     assert granted(link) == "s"
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_a_session_is_free_again_when_its_link_is_detached(
     served: Served, queue: str
 ) -> None:
@@ -205,7 +205,7 @@ async def test_a_session_is_free_again_when_its_link_is_detached(
     assert await served.count(queue, SubQueue.DEAD_LETTER) == 1
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_a_connection_that_dies_gives_its_session_back(served: Served, queue: str) -> None:
     client, other = await served.client(), await served.client()
     await post(client, queue, "s", b"1")
@@ -219,7 +219,7 @@ async def test_a_connection_that_dies_gives_its_session_back(served: Served, que
     assert (see(delivery.payload).body, see(delivery.payload).delivery_count) == (b"1", 0)
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_a_broker_that_stops_gives_sessions_back_first(
     template: Path, tmp_path: Path, queue: str
 ) -> None:
@@ -238,7 +238,7 @@ async def test_a_broker_that_stops_gives_sessions_back_first(
 
 
 @pytest.mark.spec("R3.3")
-@QUEUES
+@SESSION_PLACES
 async def test_when_its_lock_ends_the_link_is_detached_and_the_session_goes_on(
     served: Served, queue: str
 ) -> None:
@@ -268,7 +268,7 @@ async def test_when_its_lock_ends_the_link_is_detached_and_the_session_goes_on(
 
 
 @pytest.mark.spec("R3.3")
-@QUEUES
+@SESSION_PLACES
 async def test_what_was_said_of_a_lost_session_is_answered_before_its_link_is_detached(
     served: Served, queue: str
 ) -> None:
@@ -295,7 +295,7 @@ async def test_what_was_said_of_a_lost_session_is_answered_before_its_link_is_de
     assert [type(each) for each in answers] == [Rejected, Rejected]
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_messages_of_a_session_are_received_and_deleted(served: Served, queue: str) -> None:
     client = await served.client()
     await post(client, queue, "s", b"1", b"2")
@@ -308,7 +308,7 @@ async def test_messages_of_a_session_are_received_and_deleted(served: Served, qu
     assert await served.count(queue) == 0
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_strays_released_come_again_in_order_and_uncounted(
     served: Served, queue: str
 ) -> None:
@@ -327,7 +327,7 @@ async def test_strays_released_come_again_in_order_and_uncounted(
 
 
 @pytest.mark.spec("R2.1")
-@QUEUES
+@pytest.mark.parametrize("queue", ["sessions", "session-parts"])
 async def test_only_what_lacks_a_session_is_refused(served: Served, queue: str) -> None:
     client = await served.client()
     sender = await client.sender(queue)
@@ -347,7 +347,7 @@ async def test_only_what_lacks_a_session_is_refused(served: Served, queue: str) 
     assert await served.count(queue) == 2
 
 
-@QUEUES
+@SESSION_PLACES
 async def test_dead_letters_of_a_session_are_received_without_one(
     served: Served, queue: str
 ) -> None:

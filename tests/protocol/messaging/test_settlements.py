@@ -7,10 +7,10 @@ from bendybus.amqp.performatives import Disposition
 from bendybus.amqp.values import Symbol
 from bendybus.model.ids import SubQueue
 from bendybus.testing.wire_client import Delivery, WireClient, WireLink
+from tests.protocol.messaging.places import PLACES, sent_to
 from tests.protocol.messaging.sample_messages import Seen, message, see
 from tests.protocol.messaging.serving import LOCK_SECONDS, Served
 
-QUEUES = pytest.mark.parametrize("queue", ["orders", "parts"])
 _DEAD_LETTER = Symbol("com.microsoft:dead-letter")
 
 
@@ -18,7 +18,7 @@ async def _holding(
     client: WireClient, queue: str, count: int = 1
 ) -> tuple[WireLink, list[Delivery]]:
     """Send messages and receive them all on one link."""
-    sender = await client.sender(queue, handle=90)
+    sender = await client.sender(sent_to(queue), handle=90)
     for number in range(count):
         await sender.sent(message(b"%d" % number, partition_key="k"), number)
     receiver = await client.receiver(queue)
@@ -37,7 +37,7 @@ def _dead_letter(**info: object) -> Rejected:
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 @pytest.mark.parametrize(
     ("state", "answer"),
     [
@@ -61,7 +61,7 @@ async def test_a_settlement_is_confirmed_with_the_same_outcome_and_no_details(
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_a_completed_message_is_gone(served: Served, queue: str) -> None:
     client = await served.client()
     receiver, [delivery] = await _holding(client, queue)
@@ -73,7 +73,7 @@ async def test_a_completed_message_is_gone(served: Served, queue: str) -> None:
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_an_abandoned_message_comes_again_at_its_place_and_is_counted(
     served: Served, queue: str
 ) -> None:
@@ -88,7 +88,7 @@ async def test_an_abandoned_message_comes_again_at_its_place_and_is_counted(
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 @pytest.mark.parametrize("settled", [True, False])
 async def test_a_released_message_comes_again_uncounted(
     served: Served, queue: str, settled: bool
@@ -104,7 +104,7 @@ async def test_a_released_message_comes_again_uncounted(
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_after_its_last_delivery_a_message_moves_to_the_dead_letters(
     served: Served, queue: str
 ) -> None:
@@ -130,7 +130,7 @@ async def test_after_its_last_delivery_a_message_moves_to_the_dead_letters(
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_a_dead_letter_carries_reason_description_and_changes(
     served: Served, queue: str
 ) -> None:
@@ -168,12 +168,12 @@ async def test_the_text_of_the_error_is_the_description_when_there_is_no_other(
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_abandoning_can_change_properties_and_later_changes_win(
     served: Served, queue: str
 ) -> None:
     client = await served.client()
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     await sender.sent(message(properties={"kept": 1, "changed": 1}), 0)
     receiver = await client.receiver(queue)
     for value in ("first", "second"):
@@ -220,7 +220,7 @@ async def test_a_message_in_the_dead_letters_can_be_abandoned_for_ever_but_not_m
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_deferring_is_confirmed_in_kind_and_sets_the_message_aside(
     served: Served, queue: str
 ) -> None:
@@ -235,7 +235,7 @@ async def test_deferring_is_confirmed_in_kind_and_sets_the_message_aside(
 
 
 @pytest.mark.amqp("2.6.12")
-@QUEUES
+@PLACES
 async def test_a_settled_disposition_is_applied_in_silence(served: Served, queue: str) -> None:
     client = await served.client()
     receiver, [first, second] = await _holding(client, queue, 2)
@@ -250,7 +250,7 @@ async def test_a_settled_disposition_is_applied_in_silence(served: Served, queue
 
 
 @pytest.mark.amqp("2.7.6")
-@QUEUES
+@PLACES
 async def test_a_range_is_settled_as_a_whole_and_unknown_ids_in_it_are_passed_over(
     served: Served, queue: str
 ) -> None:
@@ -275,7 +275,7 @@ async def test_a_range_is_settled_as_a_whole_and_unknown_ids_in_it_are_passed_ov
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 @pytest.mark.parametrize(
     "state", [Accepted(), Modified(None, None, None), Rejected(None), Released()]
 )
@@ -297,7 +297,7 @@ async def test_settling_after_the_lock_has_ended_fails_by_name(
 
 
 @pytest.mark.spec("R3.3")
-@QUEUES
+@PLACES
 async def test_when_a_lock_ends_the_message_comes_again_counted(served: Served, queue: str) -> None:
     client = await served.client()
     receiver, [delivery] = await _holding(client, queue)
@@ -313,7 +313,7 @@ async def test_when_a_lock_ends_the_message_comes_again_counted(served: Served, 
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_one_lost_lock_does_not_harm_the_others_of_its_range(
     served: Served, queue: str
 ) -> None:
@@ -333,12 +333,12 @@ async def test_one_lost_lock_does_not_harm_the_others_of_its_range(
 
 
 @pytest.mark.spec("R4")
-@QUEUES
+@PLACES
 async def test_a_message_whose_time_to_live_has_ended_is_not_delivered(
     served: Served, queue: str
 ) -> None:
     client = await served.client()
-    sender = await client.sender(queue)
+    sender = await client.sender(sent_to(queue))
     await sender.sent(message(time_to_live_ms=1000, partition_key="k"), 0)
     await sender.sent(message(b"lasting", partition_key="k"), 1)
 
