@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and the PostgreSQL server that many tests share.
+"""Hypothesis profiles, the folder of all files, and the PostgreSQL server that many tests share.
 
 Everything else a test needs stands beside the test.
 
@@ -6,6 +6,7 @@ Examples are random in every profile. A failure prints the decorator that brings
 back, and pytest-randomly prints the seed of the order at the top of each run.
 """
 
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from bendybus.testing.blank_stores import BlankStores
 from bendybus.testing.postgres import UNSYNCED, PostgresServer, postgres_server
+from tests.memory_folder import roomy_folder
 
 # A deadline measures the machine, not the code; pytest-timeout catches what hangs.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -24,6 +26,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default")
+
+
+def pytest_configure() -> None:
+    """Have all folders of tests made in memory, if there is room."""
+    tempfile.tempdir = roomy_folder()
 
 
 @pytest.fixture(scope="session")

@@ -243,7 +243,13 @@ class PostgresServer:
         return self.folder / "data"
 
     def _configure(self, settings: Mapping[str, str]) -> None:
-        lines = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", **settings}
+        lines = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            # In the folder: a server that is killed leaves a megabyte in /dev/shm for ever.
+            "dynamic_shared_memory_type": "mmap",
+            **settings,
+        }
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in lines.items())
 

@@ -1,0 +1,24 @@
+"""Files on the disk, so that a kill can come while a commit waits for it."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.memory_folder import DISK
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _on_disk() -> Iterator[None]:
+    """Brokers and servers make their folders there."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", DISK)
+        yield
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder of the test's own there."""
+    with tempfile.TemporaryDirectory(prefix="bendybus-") as folder:
+        yield Path(folder)
