@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy.tree import functions, parse, python_files
+from tests.tidy.tree import files_with, functions, parse, python_files
 
 VAGUE_FILE_NAMES = frozenset(
     {"adapters", "base", "common", "core", "helper", "helpers", "interfaces", "misc", "shared"}
@@ -16,6 +16,7 @@ VAGUE_CLASS_NAME = re.compile(
     r"(Abstract|Base)([A-Z]\w*)?|\w*(Data|Helper|Impl|Info|Manager|Utils)"
 )
 TEST_WORDS_MIN = 3
+SHORT = rf"def\s+test_([^\W_]*_){{,{TEST_WORDS_MIN - 2}}}[^\W_]*\b"
 
 
 def vague_class_names(tree: ast.Module) -> list[str]:
@@ -32,9 +33,8 @@ def test_no_file_or_folder_has_a_vague_name() -> None:
 
 
 def test_no_class_is_named_after_a_pattern() -> None:
-    vague = {
-        str(path): names for path in python_files() if (names := vague_class_names(parse(path)))
-    }
+    suspects = files_with(rf"class\s+({VAGUE_CLASS_NAME.pattern})\b")
+    vague = {str(path): names for path in suspects if (names := vague_class_names(parse(path)))}
     assert not vague, "name it after its subject"
 
 
@@ -51,7 +51,7 @@ def test_a_class_named_after_its_subject_is_not_found(name: str) -> None:
 def test_the_name_of_every_test_is_a_sentence() -> None:
     short = [
         function.place
-        for path in python_files("tests")
+        for path in files_with(SHORT, "tests")
         if _holds_tests(path)
         for function in functions(parse(path), path)
         if function.name.startswith("test_") and function.name.count("_") < TEST_WORDS_MIN
