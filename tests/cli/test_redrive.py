@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,14 @@ def test_a_merged_peek_goes_by_time_over_all_fragments(connection: str, client: 
     times = [json.loads(line)["enqueued_time"] for line in shown.splitlines()]
     assert len(times) == 30
     assert times == sorted(times)
+    century = datetime(2099, 1, 1, tzinfo=UTC)
+    later = Message(b"x", scheduled_time=century, application_properties={"number": 40})
+    [scheduled] = sender.schedule(later)
+    chosen = ("--merged", "--filter", "number >= 35", "--count", "4", "--output", "json")
+    shown = command(connection, "peek", "events", *chosen)
+    numbered = [json.loads(line)["application_properties"]["number"] for line in shown.splitlines()]
+    sender.cancel_scheduled([scheduled])
+    assert numbered == [35, 36, 37, 38], "what is scheduled hides nothing"
 
 
 @QUEUES

@@ -163,6 +163,51 @@ def test_a_merged_peek_sees_all_fragments_by_the_time_messages_were_taken() -> N
     assert places == [(3, 1), (4, 1), (0, 1), (3, 2)]
 
 
+def merged(count: int, bodies_max: int, messages: dict[int, tuple[int, MessageState]]) -> list[int]:
+    """Peek at messages given by number, with their time; return the numbers that were found."""
+    shell, entity = asking(broker := ScriptedBroker())
+
+    def peek(body: Any) -> tuple[int, object]:
+        numbers = [each for each in sorted(messages) if each >= body["from-sequence-number"]]
+        some = [
+            {"message": stored(each, enqueued_at=NOON + timedelta(seconds=at), state=state.value)}
+            for each in numbers[: min(bodies_max, body["message-count"])]
+            for at, state in [messages[each]]
+        ]
+        return (200, {"messages": some}) if some else (204, None)
+
+    broker.operations["peek-message"] = peek
+    found = shell.run(entity.peek_merged(count, LATER))
+    return [each.sequence_number or 0 for each in found]
+
+
+@pytest.mark.spec("R3.5")
+@pytest.mark.parametrize("bodies_max", [1, 2, 100])
+def test_a_merged_peek_is_whole_however_little_an_answer_holds(bodies_max: int) -> None:
+    active = MessageState.ACTIVE
+    messages = {sequence_number(at % 3, at): (at, active) for at in range(1, 31)}
+    oldest_first = sorted(messages, key=lambda number: messages[number][0])
+    assert merged(30, bodies_max, messages) == oldest_first
+    assert merged(7, bodies_max, messages) == oldest_first[:7]
+
+
+@pytest.mark.spec("R3.5")
+@pytest.mark.parametrize("bodies_max", [1, 100])
+def test_what_is_scheduled_hides_nothing_that_is_there(bodies_max: int) -> None:
+    later = {sequence_number(1, at): (1000 - at, MessageState.SCHEDULED) for at in range(1, 9)}
+    there = {sequence_number(1, 9): (1, MessageState.ACTIVE)}
+    other = {sequence_number(2, 1): (2, MessageState.ACTIVE)}
+    oldest_first = [*there, *other, *sorted(later, reverse=True)]
+    for count in (1, 2, 3, 20):
+        assert merged(count, bodies_max, {**later, **there, **other}) == oldest_first[:count]
+
+
+@pytest.mark.spec("R3.5")
+def test_what_came_back_with_its_time_stands_by_that_time() -> None:
+    messages = {sequence_number(1, at): (20 - at, MessageState.ACTIVE) for at in range(1, 9)}
+    assert merged(3, 100, messages) == sorted(messages, reverse=True)[:3]
+
+
 def test_a_question_is_asked_again_when_the_connection_is_lost() -> None:
     shell = MemoryShell(first := ScriptedBroker(), second := ScriptedBroker())
     for broker in (first, second):

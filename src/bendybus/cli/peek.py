@@ -1,7 +1,7 @@
 """`bendybus peek`: messages looked at, by state, property, content and time."""
 
-import heapq
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Final
@@ -26,9 +26,10 @@ from bendybus.cli.options import (
 from bendybus.cli.progress import shown_count
 from bendybus.cli.shown_message import show
 from bendybus.client.blocking import Receiver
+from bendybus.client.merged_peek import MergedPeek
 from bendybus.client.message import MessageState, ReceivedMessage
 from bendybus.client.received_view import ReceivedView
-from bendybus.model.ids import COUNTER_BITS, SubQueue, fragment_of
+from bendybus.model.ids import SubQueue
 from bendybus.model.sql_values import FilterFailed
 
 PAGE: Final = 250
@@ -92,10 +93,13 @@ def peek(  # noqa: PLR0913, PLR0917 - an option each
         shown_count("looked at", is_shown=bool(tests)) as note,
     ):
         page = min(count, PAGE) if not tests else PAGE
-        messages: Iterable[ReceivedMessage] = (
-            _merged(receiver, page) if is_merged else _walk(receiver, from_sequence, page)
+        passes = _noting(tests, note)
+        messages = (
+            _merged(receiver, MergedPeek(count, passes))
+            if is_merged
+            else filter(passes, _walk(receiver, from_sequence, page))
         )
-        for message in islice(_passing(messages, tests, note), count):
+        for message in islice(messages, count):
             show(message, output)
 
 
@@ -120,13 +124,15 @@ def _tests(
         yield lambda message: path.matches(message.body)
 
 
-def _passing(
-    messages: Iterable[ReceivedMessage], tests: list[Test], note: Callable[[int], None]
-) -> Iterator[ReceivedMessage]:
-    for looked_at, message in enumerate(messages, 1):
-        note(looked_at)
-        if all(test(message) for test in tests):
-            yield message
+def _noting(tests: list[Test], note: Callable[[int], None]) -> Test:
+    """Return a test of all, which tells how many messages it has looked at."""
+    looked_at = itertools.count(1)
+
+    def passes(message: ReceivedMessage) -> bool:
+        note(next(looked_at))
+        return all(test(message) for test in tests)
+
+    return passes
 
 
 def _walk(receiver: Receiver, from_sequence: int, page: int) -> Iterator[ReceivedMessage]:
@@ -136,27 +142,12 @@ def _walk(receiver: Receiver, from_sequence: int, page: int) -> Iterator[Receive
         from_sequence = (some[-1].sequence_number or 0) + 1
 
 
-def _merged(receiver: Receiver, page: int) -> Iterator[ReceivedMessage]:
-    """Yield messages of all fragments together, the oldest first (R3.5).
-
-    One page of each fragment is fetched at first, and then always of the one whose turn it is.
-    """
-    lines: list[Iterator[ReceivedMessage]] = []
-    fragment = 0
-    while first := receiver.peek(page, fragment << COUNTER_BITS):
-        fragment = fragment_of(first[0].sequence_number or 0)
-        lines.append(_fragment(receiver, fragment, first, page))
-        fragment += 1
-    return heapq.merge(*lines, key=lambda each: (each.enqueued_time, each.sequence_number))
-
-
-def _fragment(
-    receiver: Receiver, fragment: int, some: list[ReceivedMessage], page: int
-) -> Iterator[ReceivedMessage]:
-    while some:
-        for message in some:
-            number = message.sequence_number or 0
-            if fragment_of(number) != fragment:
-                return
-            yield message
-        some = receiver.peek(page, (some[-1].sequence_number or 0) + 1)
+def _merged(receiver: Receiver, merged: MergedPeek) -> Iterator[ReceivedMessage]:
+    """Yield messages of all fragments together, the oldest first."""
+    while True:
+        while (wanted := merged.wanted()) is not None:
+            merged.take(receiver.peek(merged.page, wanted))
+        message = merged.next()
+        if message is None:
+            return
+        yield message

@@ -10,14 +10,13 @@ from bendybus.client.connecting import Connector
 from bendybus.client.connection import Connection
 from bendybus.client.encoded_message import instant, moment
 from bendybus.client.errors import ServerFailed
+from bendybus.client.merged_peek import MergedPeek
 from bendybus.client.message import Message, MessageState, ReceivedMessage
 from bendybus.client.request_pair import Response
 from bendybus.client.requesting import request
 from bendybus.client.settlement import Settlement
 from bendybus.client.steps import Step
-from bendybus.model.ids import COUNTER_BITS, fragment_of
 
-FRAGMENTS_MAX: Final = 1 << 15
 DELETED_PER_CALL_MAX: Final = 4000
 LAST_MOMENT: Final = datetime.max.replace(tzinfo=UTC)
 _SESSIONS_PER_PAGE: Final = 100
@@ -90,21 +89,17 @@ class ManagedEntity:
         return [ReceivedMessage(payload) for payload, _ in _messages(found)]
 
     def peek_merged(self, count: int, deadline: float) -> Step[list[ReceivedMessage]]:
-        """Look at the oldest messages of all fragments together, by the time they were taken.
-
-        One request per fragment that has messages: each answer says where the next begins.
-        """
+        """Look at the oldest messages of all fragments together, by the time they were taken."""
+        merged = MergedPeek(count)
         found: list[ReceivedMessage] = []
-        fragment = 0
-        while fragment < FRAGMENTS_MAX:
-            some = yield from self.peek(fragment << COUNTER_BITS, count, deadline)
-            if not some:
+        while len(found) < count:
+            while (wanted := merged.wanted()) is not None:
+                merged.take((yield from self.peek(wanted, merged.page, deadline)))
+            message = merged.next()
+            if message is None:
                 break
-            fragment = fragment_of(some[0].sequence_number or 0)
-            found += [each for each in some if fragment_of(each.sequence_number or 0) == fragment]
-            fragment += 1
-        found.sort(key=lambda each: (each.enqueued_time, each.sequence_number))
-        return found[:count]
+            found.append(message)
+        return found
 
     def renew_lock(self, token: uuid.UUID, deadline: float) -> Step[datetime]:
         """Hold a message for another lock duration; return until when."""
