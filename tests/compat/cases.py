@@ -19,6 +19,8 @@ QUEUE_PROPERTIES: Final = {"LockDuration": "PT1M"}
 # The property that makes the entity of a case a topic.
 SUBSCRIPTIONS: Final = "Subscriptions"
 FORWARDS: Final = ("ForwardTo", "ForwardDeadLetteredMessagesTo")
+# How the name of a queue ends that forwards back to the one that forwards to it.
+BACK: Final = ".back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def declarations(case: Case) -> Iterable[dict[str, Any]]:
     yield declaration(case.queue, case.kind, properties)
     [other] = set(KINDS) - {case.kind}
     for target in {properties[key] for key in FORWARDS if key in properties}:
-        yield declaration(target, other, {})
+        yield declaration(target, other, {"ForwardTo": case.queue} if BACK in target else {})
 
 
 def declared_topic(case: Case) -> dict[str, Any]:

@@ -35,3 +35,12 @@ export async function dead_letters_are_forwarded_with_all_that_was_said(bus) {
   assert.equal(dead.deadLetterSource, bus.queue);
   assert.equal(dead.applicationProperties.colour, "red");
 }
+
+export async function what_goes_round_is_found_in_the_transfer_dead_letters(bus) {
+  await bus.send(...numbered(2));
+  const messages = await receiveAll(bus.receiver({ subQueueType: "transferDeadLetter" }), 2);
+  assert.deepEqual(sortedBodies(messages), sortedBodies(numbered(2)));
+  for (const { deadLetterReason } of messages) {
+    assert.equal(deadLetterReason, "MaxTransferHopCountExceeded");
+  }
+}

@@ -133,3 +133,23 @@ export async function an_expired_message_is_dead_lettered(bus) {
   assert.equal(dead.deadLetterReason, "TTLExpiredException");
   assert.deepEqual(bodies(await receiveAll(bus.receiver(), 1)), ["long"]);
 }
+
+export async function a_deferred_message_is_had_back_by_its_number_alone(bus) {
+  await bus.send(...numbered(3));
+  const receiver = bus.receiver();
+  const messages = await receive(receiver, 3);
+  for (const message of messages) await receiver.deferMessage(message, { stage: 1 });
+  const numbers = messages.map((message) => message.sequenceNumber);
+  const found = await bus.receiver().receiveDeferredMessages(numbers);
+  assert.deepEqual(bodies(found), bodies(messages));
+  assert.ok(found.every((message) => message.state === "deferred"));
+  assert.deepEqual(found[0].applicationProperties, { stage: 1 });
+  await receiver.completeMessage(found[0]);
+  await receiver.deadLetterMessage(found[1], { deadLetterReason: "late" });
+  await receiver.abandonMessage(found[2]);
+  const [again] = await receiver.receiveDeferredMessages(numbers[2]);
+  assert.equal(again.deliveryCount, 1);
+  await receiver.completeMessage(again);
+  await assertEmpty(bus);
+  await assertFails(receiver.receiveDeferredMessages(numbers[0]), "MessageNotFound");
+}

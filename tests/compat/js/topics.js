@@ -1,7 +1,7 @@
 // Topics, subscriptions and their rules.
 
 import assert from "node:assert/strict";
-import { assertFails, bodies, receiveAll, sortedBodies } from "./scenario.js";
+import { assertFails, bodies, receive, receiveAll, sortedBodies } from "./scenario.js";
 
 function subscription(bus, name, options = {}) {
   return bus.client.createReceiver(bus.queue, name, options);
@@ -97,6 +97,22 @@ export async function a_rule_of_a_name_that_is_taken_is_refused(bus) {
 
 export async function a_subscription_that_is_not_there_is_named(bus) {
   await assertFails(subscription(bus, "none").receiveMessages(1), "MessagingEntityNotFound");
+}
+
+export async function a_subscription_has_sessions_and_dead_letters_of_its_own(bus) {
+  await bus.send({ body: "a", sessionId: "one" }, { body: "b", sessionId: "two" }, { body: "c" });
+  const named = await bus.client.acceptSession(bus.queue, "sessions", "one");
+  await named.setSessionState(Buffer.from("so far"));
+  assert.deepEqual(bodies(await receiveAll(named, 1)), ["a"]);
+  const next = await bus.client.acceptNextSession(bus.queue, "sessions");
+  assert.equal(next.sessionId, "two");
+  const [deferred] = await receive(next, 1);
+  await next.deferMessage(deferred);
+  const [again] = await next.receiveDeferredMessages(deferred.sequenceNumber);
+  await next.deadLetterMessage(again, { deadLetterReason: "bad" });
+  const letters = await receiveAll(subscription(bus, "sessions", { subQueueType: "deadLetter" }), 2);
+  assert.deepEqual(sortedBodies(letters), ["b", "c"]);
+  assert.deepEqual(letters.map((each) => each.deadLetterReason).sort(), ["Session id is null.", "bad"]);
 }
 
 async function listed(manager) {

@@ -4,18 +4,26 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from azure.servicebus import (
+    NEXT_AVAILABLE_SESSION,
     ServiceBusMessage,
+    ServiceBusMessageState,
     ServiceBusReceivedMessage,
     ServiceBusReceiveMode,
     ServiceBusSubQueue,
 )
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient, ServiceBusReceiver
-from azure.servicebus.exceptions import ServiceBusAuthenticationError
+from azure.servicebus.exceptions import (
+    MessageNotFoundError,
+    ServiceBusAuthenticationError,
+    SessionCannotBeLockedError,
+)
 
+from tests.compat.cases import CONVENTIONAL
 from tests.compat.python.scenario import (
     FIRST,
     WAIT_SECONDS_MAX,
@@ -156,6 +164,97 @@ async def async_renewer_holds_a_lock_while_work_goes_on(bus: Bus) -> None:
             assert await other.receive_messages(1, max_wait_time=8) == []
             await receiver.complete_message(message)
             assert await is_empty(other)
+
+
+@pytest.mark.spec("R4", "R8.1")
+@scenario()
+async def async_messages_are_scheduled_cancelled_deferred_and_had_back(bus: Bus) -> None:
+    async with (
+        client_of(bus) as client,
+        client.get_queue_sender(bus.queue) as sender,
+        client.get_queue_receiver(bus.queue, client_identifier="a name") as receiver,
+    ):
+        tomorrow = datetime.now(UTC) + timedelta(days=1)
+        numbers = await sender.schedule_messages(numbered(2), tomorrow)
+        await sender.cancel_scheduled_messages(numbers)
+        with pytest.raises(MessageNotFoundError):
+            await sender.cancel_scheduled_messages(numbers[0])
+        at = datetime.now(UTC) + timedelta(seconds=1)
+        await sender.schedule_messages(numbered(1), at)
+        [message] = await receive(receiver, 1)
+        assert datetime.now(UTC) >= at
+        assert body_of(message) == b"message 0"
+        number = message.sequence_number
+        assert number is not None
+        await receiver.defer_message(message)
+        if not awaits_settlements():
+            await until_deferred(receiver, number)
+        [deferred] = await receiver.receive_deferred_messages(number)
+        assert deferred.state is ServiceBusMessageState.DEFERRED
+        assert body_of(deferred) == b"message 0"
+        await receiver.complete_message(deferred)
+        assert await is_empty(receiver)
+
+
+async def until_deferred(receiver: ServiceBusReceiver, number: int) -> None:
+    """Wait for a settlement that the client does not wait for."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while True:
+        [shown] = await receiver.peek_messages(1, sequence_number=number)
+        if shown.state is ServiceBusMessageState.DEFERRED:
+            return
+        assert time.monotonic() < deadline, "it was not deferred"
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.spec("R3.6", "R4", "R8.1")
+@scenario(RequiresSession=True)
+async def async_sessions_are_held_in_order_with_a_state(bus: Bus) -> None:
+    async with client_of(bus, retry_total=0) as client:
+        await send(client, bus.queue, numbered(5, session_id="s"))
+        async with client.get_queue_receiver(
+            bus.queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=20
+        ) as receiver:
+            session = receiver.session
+            assert session.session_id == "s"
+            assert bodies(await receive(receiver, 5)) == numbered_bodies(5)
+            await session.set_state(b"half done")
+            before = session.locked_until_utc
+            assert before is not None
+            renewed = await session.renew_lock()
+            assert renewed is not None
+            assert renewed >= before
+            with pytest.raises(SessionCannotBeLockedError):
+                async with client.get_queue_receiver(bus.queue, session_id="s"):
+                    pass
+        async with client.get_queue_receiver(bus.queue, session_id="s") as receiver:
+            assert await receiver.session.get_state() == b"half done"
+            for message in await receive(receiver, 5):
+                assert message.delivery_count == 0
+                await receiver.complete_message(message)
+            assert await is_empty(receiver)
+
+
+# Older clients cannot list them.
+@pytest.mark.spec("R4", "R8.1")
+@scenario(
+    kinds=(CONVENTIONAL,),
+    Subscriptions=[{"Name": "sessions", "Properties": {"RequiresSession": True}}],
+    is_for_newest=True,
+)
+async def async_topics_reach_their_subscriptions_and_list_their_sessions(bus: Bus) -> None:
+    async with client_of(bus) as client:
+        async with client.get_topic_sender(bus.queue) as sender:
+            await sender.send_messages(numbered(1, session_id="one"))
+            await sender.send_messages(numbered(1, session_id="two"))
+        listed = [each async for each in client.list_subscription_sessions(bus.queue, "sessions")]
+        assert sorted(listed) == ["one", "two"]
+        async with client.get_subscription_receiver(
+            bus.queue, "sessions", session_id="two"
+        ) as receiver:
+            [message] = await receive(receiver, 1)
+            assert message.session_id == "two"
+            await receiver.complete_message(message)
 
 
 @scenario()

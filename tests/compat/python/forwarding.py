@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 import pytest
-from azure.servicebus import ServiceBusMessage, ServiceBusReceiver
+from azure.servicebus import ServiceBusMessage, ServiceBusReceiver, ServiceBusSubQueue
 from azure.servicebus.exceptions import ServiceBusError
 
+from tests.compat.cases import PARTITIONED
 from tests.compat.python.scenario import (
     Bus,
     bodies,
@@ -77,3 +78,15 @@ def dead_letters_are_forwarded_with_all_that_was_said(bus: Bus) -> None:
         assert dead.dead_letter_source == bus.queue
         assert (dead.application_properties or {})[b"colour"] == b"red"
         until(lambda: is_gone(dead_letters))
+
+
+@pytest.mark.spec("R6")
+@scenario(kinds=(PARTITIONED,), ForwardTo="{queue}.back")
+def what_goes_round_is_found_in_the_transfer_dead_letters(bus: Bus) -> None:
+    bus.send(*numbered(2))
+    with bus.receiver(sub_queue=ServiceBusSubQueue.TRANSFER_DEAD_LETTER) as dead_letters:
+        messages = receive_all(dead_letters, 2)
+        assert sorted(bodies(messages)) == numbered_bodies(2)
+        reasons = {message.dead_letter_reason for message in messages}
+        assert reasons == {"MaxTransferHopCountExceeded"}
+        assert is_empty(dead_letters)

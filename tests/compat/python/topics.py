@@ -11,6 +11,7 @@ from azure.servicebus.exceptions import (
     ServiceBusError,
 )
 
+from tests.compat.cases import PARTITIONED
 from tests.compat.python.scenario import (
     Bus,
     bodies,
@@ -196,6 +197,26 @@ def a_subscription_may_have_sessions(bus: Bus) -> None:
     with bus.subscription("sessions", sub_queue="deadletter") as dead_letters:
         [dead] = receive_all(dead_letters, 1)
         assert dead.dead_letter_reason == "Session id is null."
+
+
+# Older clients cannot list them.
+@pytest.mark.spec("R4", "R8.1")
+@scenario(
+    kinds=(PARTITIONED,),
+    Subscriptions=[{"Name": "sessions", "Properties": {"RequiresSession": True}}],
+    is_for_newest=True,
+)
+def sessions_of_a_subscription_are_listed_and_keep_a_state(bus: Bus) -> None:
+    with bus.topic_sender() as sender:
+        sender.send_messages(numbered(2, session_id="one"))
+        sender.send_messages(numbered(1, session_id="two"))
+    with bus.subscription("sessions", session_id="one") as receiver:
+        assert receiver.session is not None
+        receiver.session.set_state(b"so far")
+        assert bodies(receive_all(receiver, 2)) == numbered_bodies(2)
+        assert receiver.session.get_state() == b"so far"
+    with bus.client() as client:
+        assert set(client.list_subscription_sessions(bus.queue, "sessions")) == {"one", "two"}
 
 
 @pytest.mark.spec("R8.1")
