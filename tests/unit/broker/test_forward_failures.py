@@ -19,6 +19,7 @@ from bendybus.model.message_view import MessageView
 from bendybus.model.operations import Append
 from bendybus.model.partitioning import fragment_for
 from bendybus.model.tier import Tier, TierName
+from bendybus.store.sql import lane
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, forwarding, local_broker
 from tests.protocol.messaging.sample_messages import message
@@ -97,6 +98,24 @@ async def test_what_a_destination_never_takes_is_a_dead_letter_and_the_rest_goes
         assert kept[0].content == content
         assert {each.marks.dead_letter_reason for each in kept if each.marks} == {reason}
         assert contents(arrived) == [b"x"] * is_open
+
+
+async def test_a_store_that_is_overloaded_is_asked_again_without_another_hint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mover, "PAUSE_SECONDS", POLL_SECONDS)
+    queues = [queue("a", "b"), queue("b")]
+    async with local_broker(tmp_path, queues, ManualClock(), stores=1) as broker:
+        await send_messages(broker, "a", numbered(3))
+        with monkeypatch.context() as overloaded:
+            overloaded.setattr(lane, "JOBS_WAITING_MAX", 0)
+            running = asyncio.create_task(broker.forwarder.run())
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while "forwarding from 'a' paused" not in caplog.text:  # noqa: ASYNC110 - a log line
+                    await asyncio.sleep(POLL_SECONDS)
+        assert contents(await holding(broker, "b", 3)) == [b"0", b"1", b"2"]
+        running.cancel()
+        await asyncio.wait([running])
 
 
 async def test_dead_letters_that_cannot_be_forwarded_have_a_queue_of_their_own(
