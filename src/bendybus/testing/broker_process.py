@@ -8,9 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from bendybus.settings import TlsFiles
@@ -35,8 +36,11 @@ class BrokerProcess:
         *,
         stores: Sequence[str] = (),
         has_flight: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.folder = folder
+        # What its process has beside what this one has.
+        self._environment = environment
         # The URLs of its stores; without any they are files in the folder.
         self.stores = stores
         self.amqp_port = 0
@@ -122,7 +126,9 @@ class BrokerProcess:
 
     def _launch(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         with (self.folder / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                command, stdout=log, stderr=log, env={**os.environ, **self._environment}
+            )
         return self._process
 
     def _has_lost_its_port(self) -> bool:
