@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
@@ -16,12 +16,11 @@ from bendybus.broker.forward import TIDY_AGE_MS
 from bendybus.model.entity import Queue
 from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import Instant
-from bendybus.model.message import StoredMessage
 from bendybus.model.operations import Answer, Append, Operation, Transfer
-from bendybus.store.port import Acquire
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, StartedStore, forwarding, local_broker
+from tests.history.grounds import Ground, MakeStore
 from tests.unit.broker.forwarding_queues import (
     DEADLINE_SECONDS,
     POLL_SECONDS,
@@ -53,14 +52,14 @@ class Fuse:
     def __init__(self) -> None:
         self.calls_left: int | None = None
         self.ending = Ending.BEFORE
-        self.blown_at: SqliteStore | None = None
+        self.blown_at: StartedStore | None = None
 
     def arm(self, calls: int, ending: Ending) -> None:
         """Count from now on."""
         self.calls_left, self.ending = calls, ending
 
     async def guard(
-        self, store: SqliteStore, call: "Callable[[], asyncio.Future[Result]]", *, is_write: bool
+        self, store: StartedStore, call: "Callable[[], asyncio.Future[Result]]", *, is_write: bool
     ) -> Result:
         """Make a call, or end."""
         # Not to read, and to find nothing, is no step.
@@ -81,7 +80,7 @@ class Fuse:
         """Whether the broker answers no more."""
         return self.blown_at is not None and self.ending is not Ending.FAILED
 
-    def _burn(self, store: SqliteStore) -> bool:
+    def _burn(self, store: StartedStore) -> bool:
         if self.calls_left is None or self.blown_at is not None:
             return False
         self.calls_left -= 1
@@ -96,33 +95,25 @@ async def never() -> NoReturn:
     raise AssertionError("nobody sets it")
 
 
-class FusedStore(SqliteStore):
-    """A real store whose calls pass a fuse."""
+def fused(number: int, path: Path, *, make_store: MakeStore, fuse: Fuse) -> StartedStore:
+    """Make a real store whose calls pass a fuse."""
+    store = make_store(number, path)
+    for name, is_write in (("apply", True), ("acquire", False)):
+        guarded = partial(_guarded, fuse, store, getattr(store, name), is_write)
+        setattr(store, name, guarded)
+    return store
 
-    def __init__(self, number: int, path: Path, *, fuse: Fuse) -> None:
-        super().__init__(number, path)
-        self._fuse = fuse
 
-    def apply(
-        self,
-        operations: Sequence[Operation],
-        *,
-        now: Instant,
-        is_strict: bool = False,
-        within_seconds: float | None = None,
-    ) -> "asyncio.Future[list[Answer]]":
-        made = partial(
-            super().apply,
-            operations,
-            now=now,
-            is_strict=is_strict,
-            within_seconds=within_seconds,
-        )
-        return asyncio.ensure_future(self._fuse.guard(self, made, is_write=True))
-
-    def acquire(self, request: Acquire, *, now: Instant) -> "asyncio.Future[list[StoredMessage]]":
-        made = partial(super().acquire, request, now=now)
-        return asyncio.ensure_future(self._fuse.guard(self, made, is_write=False))
+def _guarded(
+    fuse: Fuse,
+    store: StartedStore,
+    call: "Callable[..., asyncio.Future[Any]]",
+    is_write: bool,
+    *args: Any,
+    **kwargs: Any,
+) -> "asyncio.Future[Any]":
+    made = partial(call, *args, **kwargs)
+    return asyncio.ensure_future(fuse.guard(store, made, is_write=is_write))
 
 
 def queues(way: str) -> list[Queue]:
@@ -165,20 +156,21 @@ async def forward_all(broker: LocalBroker, entities: Sequence[Queue], fuse: Fuse
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def end_at(folder: Path, calls: int, ending: Ending, way: str) -> bool:
+async def end_at(folder: Path, calls: int, ending: Ending, way: str, ground: Ground) -> bool:
     """Let it end at the so-manieth call, forward the rest, judge. False: there were not so many."""
     clock, entities, fuse = ManualClock(), queues(way), Fuse()
-    make_store = partial(FusedStore, fuse=fuse)
-    async with local_broker(folder, entities, clock, stores=2, make_store=make_store) as broker:
-        await send_messages(broker, entities[0].name, numbered(MESSAGES, keys=KEYS))
-        fuse.arm(calls, ending)
-        await forward_all(broker, entities, fuse)
-    async with local_broker(folder, entities, clock, stores=2) as broker:
-        async with forwarding(broker):
-            for each in entities[:-1]:
-                await holding(broker, each.name, 0)
-        clock.advance(TIDY_AGE_MS / 1000 + 1)
-        await check_all_arrived(broker)
+    with ground(2) as make:
+        first = partial(fused, make_store=make, fuse=fuse)
+        async with local_broker(folder, entities, clock, stores=2, make_store=first) as broker:
+            await send_messages(broker, entities[0].name, numbered(MESSAGES, keys=KEYS))
+            fuse.arm(calls, ending)
+            await forward_all(broker, entities, fuse)
+        async with local_broker(folder, entities, clock, stores=2, make_store=make) as broker:
+            async with forwarding(broker):
+                for each in entities[:-1]:
+                    await holding(broker, each.name, 0)
+            clock.advance(TIDY_AGE_MS / 1000 + 1)
+            await check_all_arrived(broker)
     return fuse.blown_at is not None
 
 
@@ -201,10 +193,10 @@ LONG_WAYS = [
 @pytest.mark.parametrize("way", [*SHORT_WAYS, *LONG_WAYS])
 @pytest.mark.parametrize("ending", list(Ending), ids=["before", "after", "failed"])
 async def test_an_end_at_any_call_loses_and_doubles_nothing(
-    tmp_path: Path, ending: Ending, way: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ending: Ending, way: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mover, "ACQUIRE_COUNT_MAX", 4)
-    tried = await calls_tried(tmp_path, partial(end_at, ending=ending, way=way))
+    tried = await calls_tried(tmp_path, partial(end_at, ending=ending, way=way, ground=ground))
     assert tried > STEPS_MIN, "there are more steps than that on the way"
 
 

@@ -1,5 +1,8 @@
 """A broker that dies between any two steps of staging and publishing loses and doubles nothing."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from bendybus.model.message import Message
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 from tests.history.dying_stores import DyingStores
+from tests.history.grounds import Ground
 from tests.unit.broker.staging_verbs import begin, grouped, held, publish, rows_left
 from tests.unit.broker.topic_messages import note, seen
 
@@ -24,6 +28,17 @@ ENTITIES = (
 ROWS = 12
 STEPS_MIN = 8
 READ_FROM = {"orders": "orders", "parts": "parts", "news": "news/subscriptions/all"}
+
+
+Life = Callable[[], AbstractAsyncContextManager[LocalBroker]]
+
+
+@contextmanager
+def lives(folder: Path, clock: ManualClock, ground: Ground) -> Iterator[Life]:
+    """Let a broker live on the same stores as often as it is started."""
+    folder.mkdir()
+    with ground(2) as make_store:
+        yield partial(local_broker, folder, ENTITIES, clock, stores=2, make_store=make_store)
 
 
 def rows(tasks: int, task: int) -> list[Message]:
@@ -53,7 +68,16 @@ async def visible(broker: LocalBroker, name: str) -> list[int]:
     return sorted(int(seen(each)[0]) for each in await held(broker.queue(READ_FROM[name])))
 
 
-async def live_and_die(folder: Path, clock: ManualClock, name: str, calls: int) -> bool:
+async def forget(broker: LocalBroker, clock: ManualClock) -> None:
+    """Let the broker see to what writers left behind, when it is old."""
+    clock.advance(STAGE_AGE_MAX_MS / 1000)
+    finisher = Finisher(broker.namespaces, clock)
+    # Where others may still bring something, a stage is kept until a look has found nothing of it.
+    for _ in range(2):
+        await finisher.look()
+
+
+async def live_and_die(life: Life, name: str, calls: int) -> bool:
     """Write until the broker dies at some call; say whether it was done before."""
     is_done = False
 
@@ -62,7 +86,7 @@ async def live_and_die(folder: Path, clock: ManualClock, name: str, calls: int) 
         await write(broker, name, 2)
         is_done = True
 
-    async with local_broker(folder, ENTITIES, clock, stores=2) as broker:
+    async with life() as broker:
         stores = DyingStores(broker.stores)
         await stores.live_on(calls, all_of_it())
     return is_done
@@ -70,20 +94,18 @@ async def live_and_die(folder: Path, clock: ManualClock, name: str, calls: int) 
 
 @pytest.mark.parametrize("name", READ_FROM)
 async def test_a_batch_that_is_written_again_after_a_crash_is_there_once(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "CHUNK_MESSAGES_MAX", 3)
     for calls in count(1):
         clock = ManualClock()
-        folder = tmp_path / str(calls)
-        folder.mkdir()
-        is_done = await live_and_die(folder, clock, name, calls)
-        async with local_broker(folder, ENTITIES, clock, stores=2) as broker:
-            await write(broker, name, 3)
-            assert await visible(broker, name) == [*range(ROWS)], f"died at call {calls}"
-            clock.advance(STAGE_AGE_MAX_MS / 1000)
-            await Finisher(broker.namespaces, clock).look()
-            assert await rows_left(broker) == [0, 0], f"died at call {calls}"
+        with lives(tmp_path / str(calls), clock, ground) as life:
+            is_done = await live_and_die(life, name, calls)
+            async with life() as broker:
+                await write(broker, name, 3)
+                assert await visible(broker, name) == [*range(ROWS)], f"died at call {calls}"
+                await forget(broker, clock)
+                assert await rows_left(broker) == [0, 0], f"died at call {calls}"
         if is_done:
             assert calls > STEPS_MIN
             return
@@ -91,22 +113,20 @@ async def test_a_batch_that_is_written_again_after_a_crash_is_there_once(
 
 @pytest.mark.parametrize("name", READ_FROM)
 async def test_a_batch_whose_writer_never_comes_back_is_there_as_a_whole_or_not_at_all(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "CHUNK_MESSAGES_MAX", 3)
     outcomes: list[int] = []
     for calls in count(1):
         clock = ManualClock()
-        folder = tmp_path / str(calls)
-        folder.mkdir()
-        is_done = await live_and_die(folder, clock, name, calls)
-        async with local_broker(folder, ENTITIES, clock, stores=2) as broker:
-            clock.advance(STAGE_AGE_MAX_MS / 1000)
-            await Finisher(broker.namespaces, clock).look()
-            there = await visible(broker, name)
-            assert there in ([], [*range(ROWS)]), f"died at call {calls}"
-            assert await rows_left(broker) == [0, 0], f"died at call {calls}"
-            outcomes.append(len(there))
+        with lives(tmp_path / str(calls), clock, ground) as life:
+            is_done = await live_and_die(life, name, calls)
+            async with life() as broker:
+                await forget(broker, clock)
+                there = await visible(broker, name)
+                assert there in ([], [*range(ROWS)]), f"died at call {calls}"
+                assert await rows_left(broker) == [0, 0], f"died at call {calls}"
+                outcomes.append(len(there))
         if is_done:
             break
     # From some call on, which is the decision, all of it is there.

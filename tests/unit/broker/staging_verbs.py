@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 from bendybus.broker.publish_staged import Published, publish_staged
 from bendybus.broker.send import group_by_fragment
@@ -10,7 +11,9 @@ from bendybus.broker.stage import StageLabel, StageReceipt, StageUnderWay, open_
 from bendybus.model.ids import SubQueue
 from bendybus.model.message import Message, StoredMessage
 from bendybus.model.packed_messages import PackedMessages
-from bendybus.testing.local_broker import LocalBroker
+from bendybus.store.postgres.connecting import connect
+from bendybus.store.postgres.store import PostgresStore
+from bendybus.testing.local_broker import LocalBroker, StartedStore
 
 WRITER = "query"
 
@@ -90,11 +93,18 @@ async def held(queue: ServedQueue, sub_queue: SubQueue = SubQueue.MAIN) -> list[
 
 async def rows_left(broker: LocalBroker) -> list[int]:
     """Count chunks and stages in all stores."""
-    counts = [0, 0]
-    for store in broker.stores:
-        database = store._lane._database
-        assert database is not None
-        for at, table in enumerate(("staged", "stage")):
-            statement = f"SELECT count(*) FROM {table}"  # noqa: S608 - our own names
-            counts[at] += int(str(database.connection.execute(statement).fetchall()[0][0]))
-    return counts
+    return [
+        sum([_rows_in(store, table) for store in broker.stores]) for table in ("staged", "stage")
+    ]
+
+
+def _rows_in(store: StartedStore, table: str) -> int:
+    statement = f"SELECT count(*) FROM {table}"  # noqa: S608 - our own names
+    if isinstance(store, PostgresStore):
+        with closing(connect(store.url)) as connection:
+            [(count,)] = connection.execute(statement.encode()).fetchall()
+            return int(count)
+    database = store._lane._database
+    assert database is not None
+    [(count,)] = database.connection.execute(statement).fetchall()
+    return int(count)
