@@ -71,7 +71,7 @@ def trusting(authority: Path) -> ssl.SSLContext:
 
 def _check_reached(endpoint: Endpoint) -> None:
     try:
-        socket.create_connection((endpoint.host, endpoint.port), CONNECT_SECONDS).close()
+        socket.create_connection((endpoint.address, endpoint.port), CONNECT_SECONDS).close()
     except OSError as error:
         raise CommandFailed(
             f"nobody answers AMQP at {endpoint} ({error.strerror or error}); start a broker with"

@@ -91,7 +91,7 @@ def _http(namespace: Administration) -> Iterator[Finding]:
 def _amqp(namespace: Administration) -> Iterator[Finding]:
     endpoint = endpoint_of(namespace.http.connection, namespace.http.tls)
     try:
-        with socket.create_connection((endpoint.host, endpoint.port), CONNECT_SECONDS):
+        with socket.create_connection((endpoint.address, endpoint.port), CONNECT_SECONDS):
             yield Finding(Verdict.GOOD, f"AMQP answers at {endpoint}")
     except OSError as error:
         yield Finding(

@@ -97,9 +97,10 @@ class AsyncIo:
         async with asyncio.timeout(max(0.0, connect.until - self.now())):
             _, wire = await asyncio.get_running_loop().create_connection(
                 lambda: _Wire(self, connect.connection),
-                endpoint.host,
+                endpoint.address,
                 endpoint.port,
                 ssl=endpoint.tls,
+                server_hostname=None if endpoint.tls is None else endpoint.host,
             )
         self._wire = wire
         self._flush()

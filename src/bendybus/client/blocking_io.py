@@ -82,7 +82,7 @@ class BlockingIo:
         left = connect.until - self.now()
         if left <= 0:
             raise TimeoutError("the time allowed ran out")
-        opened = socket.create_connection((endpoint.host, endpoint.port), timeout=left)
+        opened = socket.create_connection((endpoint.address, endpoint.port), timeout=left)
         try:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if endpoint.tls is not None:

@@ -17,6 +17,7 @@ from bendybus.client.endpoint import credential_of, utc_now
 from bendybus.client.errors import ClientError
 from bendybus.model.connection_string import ConnectionString, parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.hosts import address_of
 
 FLIGHT_PORT: Final = 5301
 FLIGHT_TLS_PORT: Final = 5302
@@ -139,7 +140,7 @@ def flight_endpoint(given: ConnectionString, endpoint: str | None = None) -> str
     Raises `ArgumentInvalid`.
     """
     if endpoint is None:
-        host = f"[{given.host}]" if ":" in given.host else given.host
+        host = f"[{given.host}]" if ":" in given.host else address_of(given.host)
         if given.use_development_emulator:
             return f"grpc://{host}:{FLIGHT_PORT}"
         return f"grpc+tls://{host}:{FLIGHT_TLS_PORT}"

@@ -7,6 +7,7 @@ from typing import Final
 
 from bendybus.model.access import make_sas
 from bendybus.model.connection_string import ConnectionString
+from bendybus.model.hosts import address_of
 
 PLAIN_PORT: Final = 5672
 TLS_PORT: Final = 5671
@@ -21,6 +22,11 @@ class Endpoint:
     host: str
     port: int
     tls: ssl.SSLContext | None
+
+    @property
+    def address(self) -> str:
+        """Where the host is."""
+        return address_of(self.host)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -22,6 +22,7 @@ from bendybus.client.errors import (
 from bendybus.model.access import make_sas
 from bendybus.model.connection_string import ConnectionString
 from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.hosts import address_of, names_nothing
 
 HTTP_PORT: Final = 5300
 TIMEOUT_SECONDS: Final = 15.0
@@ -83,7 +84,12 @@ class ManagementHttp:
     ) -> tuple[Answer, float]:
         """Return the answer, and how long to wait before asking again."""
         connection = self._connect()
-        sent = {"Authorization": self._token(path), "Connection": "close", **headers}
+        sent = {
+            "Authorization": self._token(path),
+            "Connection": "close",
+            **self._host(),
+            **headers,
+        }
         try:
             connection.request(method, urlsplit(self.url).path + path, body or None, sent)
             answer = connection.getresponse()
@@ -105,7 +111,14 @@ class ManagementHttp:
             return http.client.HTTPSConnection(
                 host, parts.port, timeout=self.seconds_max, context=tls
             )
-        return http.client.HTTPConnection(host, parts.port, timeout=self.seconds_max)
+        return http.client.HTTPConnection(address_of(host), parts.port, timeout=self.seconds_max)
+
+    def _host(self) -> dict[str, str]:
+        """Say which namespace is meant, where the address alone does not."""
+        parts = urlsplit(self.url)
+        if names_nothing(parts.hostname or "") and not names_nothing(self.connection.host):
+            return {"Host": self.connection.host}
+        return {"Host": parts.netloc.rpartition("@")[2]}
 
     def _token(self, path: str) -> str:
         given = self.connection
