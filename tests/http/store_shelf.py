@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from starlette.applications import Starlette
 
 from bendybus.broker.authenticate import Authentication
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.rate_limits import Rates
 from bendybus.content.rule_view import WireContentReader
@@ -35,20 +34,22 @@ def authorized(
     return {"Authorization": make_sas(resource, rule, key, now + timedelta(minutes=5))}
 
 
-def no_entities() -> Catalog:
-    """Return a namespace without entities."""
-    return Namespaces([], WireContentReader()).add("ns", RULES)
+def no_entities() -> Namespaces:
+    """Return a namespace without entities, and no others."""
+    namespaces = Namespaces([], WireContentReader())
+    namespaces.add("ns", RULES)
+    return namespaces
 
 
 def authentication(now: datetime = NOON, rates: Rates = ANY_RATE) -> Authentication:
     """Return what checks the tokens of `authorized`, in a namespace without entities."""
     clock = ManualClock(Instant(int(now.timestamp() * 1000)))
-    return Authentication(no_entities(), clock, rates=rates)
+    return Authentication(no_entities().default, clock, rates=rates)
 
 
 def front(app: Starlette) -> Front:
     """Return what serves an application, in a namespace without entities."""
-    rest = Rest(no_entities(), authentication(), ManualClock())
+    rest = Rest(no_entities().default, authentication(), ManualClock())
     return Front("ns", rest, app, lambda: NOON)
 
 

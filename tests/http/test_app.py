@@ -14,6 +14,7 @@ from bendybus.http.access_rules import access_rule_routes
 from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
 from bendybus.http.metrics import Metrics, metrics_routes
+from bendybus.http.namespaces import namespace_routes
 from bendybus.http.readers import reader_routes
 from bendybus.http.store_moves import store_move_routes
 from bendybus.http.stores import StoreDrills
@@ -47,8 +48,9 @@ def app_with(
         now=lambda: NOON,
         routes=[
             *metrics_routes(Metrics(no_entities().holdings, ManualClock()), Authorization(checks)),
-            *access_rule_routes(no_entities(), Authorization(checks), ManualClock()),
-            *reader_routes(no_entities(), Authorization(checks), ManualClock()),
+            *namespace_routes(no_entities(), Authorization(checks), ManualClock()),
+            *access_rule_routes(no_entities().default, Authorization(checks), ManualClock()),
+            *reader_routes(no_entities().default, Authorization(checks), ManualClock()),
             *store_move_routes(NO_MOVES, Authorization(checks)),
         ],
     )

@@ -58,7 +58,7 @@ async def bearer(issuer: LocalIssuer, clock: ManualClock) -> AsyncIterator[Beare
 
 @pytest.fixture
 def authentication(bearer: BearerTokens, clock: ManualClock) -> Authentication:
-    return Authentication(no_entities(), clock, bearer)
+    return Authentication(no_entities().default, clock, bearer)
 
 
 async def claims(authentication: Authentication, token: str) -> Claims:
@@ -239,7 +239,7 @@ async def test_while_no_key_was_ever_read_the_client_is_told_to_come_back(
 ) -> None:
     issuer.status = 503
     async with trusting(issuer.trusted, clock) as bearer:
-        authentication = Authentication(no_entities(), clock, bearer)
+        authentication = Authentication(no_entities().default, clock, bearer)
         with pytest.raises(ServerBusy, match="could not be read"):
             await claims(authentication, issuer.token("first", expires=AN_HOUR))
         issuer.status = 200
@@ -254,7 +254,7 @@ async def test_keys_are_not_fetched_from_where_the_issuer_points_to(
         other.add_key("first")
         issuer.status, issuer.location = 302, f"{other.url}/keys"
         async with trusting(issuer.trusted, clock) as bearer:
-            authentication = Authentication(no_entities(), clock, bearer)
+            authentication = Authentication(no_entities().default, clock, bearer)
             with pytest.raises(ServerBusy):
                 await claims(authentication, other.token("first", expires=AN_HOUR, iss=issuer.url))
         assert other.asked == 0
@@ -267,7 +267,7 @@ async def test_keys_are_read_from_a_file_too(
     path.write_bytes(issuer.document())
     told = TokenIssuer(issuer.url, issuer.trusted.audience, str(path))
     async with trusting(told, clock) as bearer:
-        authentication = Authentication(no_entities(), clock, bearer)
+        authentication = Authentication(no_entities().default, clock, bearer)
         await claims(authentication, issuer.token("first", expires=AN_HOUR))
     assert issuer.asked == 0
 

@@ -25,7 +25,7 @@ from tests.http.rest_client import ENTITIES, RULES, token
 from tests.http.store_shelf import StoreShelf
 from tests.http.test_app import app_with
 
-METHODS: Final = ("get", "put", "post", "delete")
+METHODS: Final = ("get", "put", "post", "patch", "delete")
 NAMES: Final = ["plain", "wide%2Fparts", "news", "all", "sessions", "distinct", "nothing"]
 EXAMPLES_IN_SHORT: Final = 60
 
@@ -127,6 +127,8 @@ def values(name: str) -> st.SearchStrategy[str]:
         "id": st.sampled_from(["1", "a%2Fb", "x"]),
         "lockToken": st.uuids().map(str),
         "number": st.integers(0, 9).map(str),
+        "namespace": st.sampled_from(["team-blue", "TEAM-blue", "ns", "sbemulatorns"]),
+        "withEntities": st.sampled_from(["true", "false", "x"]),
         "timeout": st.sampled_from(["0", "0.01", "-1", "x", "1e400"]),
         "api-version": st.sampled_from(["2013-08", "2021-05", "new", ""]),
         "BrokerProperties": broker_properties().map(json.dumps),
@@ -151,6 +153,9 @@ def access_wishes() -> st.SearchStrategy[Any]:
             "secondaryKey": texts | st.integers(),
             "keyType": st.sampled_from(["PrimaryKey", "SecondaryKey", "", None]),
             "key": texts | st.booleans(),
+            "sku": st.sampled_from(["Basic", "premium", "", None]),
+            "premiumPartitioning": st.sampled_from(["always", "namespace", 1]),
+            "premiumMessagingPartitions": st.sampled_from([1, 2, 3, "4", True]),
         },
     )
 

@@ -8,22 +8,22 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 
-from starlette.routing import Route
-
 from bendybus.assemble.data_folder import only_broker_on
+from bendybus.assemble.desks import Desks, websockets_to
 from bendybus.assemble.drills import StoreDrills
 from bendybus.assemble.moves import StoreMoves
 from bendybus.assemble.stores import Crew, open_stores
 from bendybus.broker.anchored_clock import AnchoredClock, clock_of
 from bendybus.broker.authenticate import Authentication
+from bendybus.broker.bearer_tokens import BearerTokens
+from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.finish_staged import Finisher
 from bendybus.broker.forward import Forwarder
-from bendybus.broker.hosts import Hosts, ServedNamespace
+from bendybus.broker.hosts import Hosts
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.rate_limits import Rates
 from bendybus.broker.removal import Removal
@@ -34,25 +34,16 @@ from bendybus.doors.arrivals import Arrivals
 from bendybus.doors.chosen import ChosenDoors, chosen_doors, running_ports
 from bendybus.doors.figures import FlightFigures
 from bendybus.doors.tracing import tracing
-from bendybus.http.access_rules import access_rule_routes
-from bendybus.http.app import create_app
 from bendybus.http.authorization import Authorization
-from bendybus.http.exchange import Client, Desk
-from bendybus.http.front import Front, Upgrade
 from bendybus.http.guard import Guard
 from bendybus.http.host_desks import HostDesks
 from bendybus.http.issuers import trusting
-from bendybus.http.management import management_routes
 from bendybus.http.metrics import FIGURES, DoorFigures, Metrics, metrics_routes
-from bendybus.http.readers import reader_routes
-from bendybus.http.request_head import RequestHead
-from bendybus.http.rest import Rest
+from bendybus.http.namespaces import namespace_routes
 from bendybus.http.serving import serve_http
 from bendybus.http.store_moves import store_move_routes
-from bendybus.model.errors import EntityNotFound
 from bendybus.model.transaction import TransactionLimits
 from bendybus.server.listener import AmqpListener, listen
-from bendybus.server.websocket import WebSocketConnection
 from bendybus.settings import RunningPorts, Settings
 from bendybus.store.port import Store
 
@@ -65,17 +56,6 @@ SWITCH_SECONDS: Final = 0.0005
 COLLECT_OBJECTS: Final = 50_000
 HEAPS_MAX: Final = 2
 _M_ARENA_MAX: Final = -8
-
-
-def websockets_to(listener: AmqpListener) -> Upgrade:
-    """Say how HTTP hands over connections that are to be WebSockets with AMQP in them."""
-
-    def upgrade(head: RequestHead, client: Client) -> asyncio.Protocol | None:
-        del client
-        is_websocket = head.fields["upgrade"].lower() == "websocket"
-        return WebSocketConnection(listener.connect) if is_websocket else None
-
-    return upgrade
 
 
 class ServedFlight(NamedTuple):
@@ -127,9 +107,9 @@ async def run_broker(
             namespaces = await _load(settings, stores, clock, traces)
             async with (
                 _sweeping(namespaces, clock, doors) as sweeping,
-                _authenticating(settings, namespaces, clock) as served,
-                _serving_flight(doors, Hosts(served), clock) as flight,
-                _serving(settings, doors, stores, served, clock, flight, arrivals) as ports,
+                _authenticating(settings, namespaces, clock) as hosts,
+                _serving_flight(doors, hosts, clock) as flight,
+                _serving(settings, doors, namespaces, hosts, clock, flight, arrivals) as ports,
             ):
                 # What is here now stays; the collector need not look at it again.
                 gc.freeze()
@@ -180,18 +160,20 @@ async def _load(
 @asynccontextmanager
 async def _authenticating(
     settings: Settings, namespaces: Namespaces, clock: Clock
-) -> AsyncIterator[list[ServedNamespace]]:
-    """Know who clients are, in each namespace by its own keys and issuer."""
+) -> AsyncIterator[Hosts]:
+    """Know who clients are, in each namespace by its own keys and, if configured, issuer."""
     rates = Rates(settings.requests_per_second, settings.connection_requests_per_second)
     async with AsyncExitStack() as issuers:
-        served: list[ServedNamespace] = []
-        for catalog, chosen in zip(namespaces.catalogs, settings.namespaces, strict=True):
-            bearer_tokens = await issuers.enter_async_context(
+        trusted: dict[Catalog, BearerTokens | None] = {}
+        for catalog, chosen in zip(namespaces.configured, settings.namespaces, strict=True):
+            trusted[catalog] = await issuers.enter_async_context(
                 trusting(chosen.namespace.token_issuer, clock)
             )
-            authentication = Authentication(catalog, clock, bearer_tokens, rates)
-            served.append(ServedNamespace(catalog, authentication))
-        yield served
+
+        def authenticate(catalog: Catalog) -> Authentication:
+            return Authentication(catalog, clock, trusted.get(catalog), rates)
+
+        yield Hosts(namespaces, authenticate)
 
 
 @asynccontextmanager
@@ -217,14 +199,13 @@ async def _serving_flight(
 async def _serving(
     settings: Settings,
     doors: ChosenDoors,
-    stores: Sequence[Store],
-    served: Sequence[ServedNamespace],
+    namespaces: Namespaces,
+    hosts: Hosts,
     clock: Clock,
     flight: ServedFlight,
     arrivals: Arrivals | None,
 ) -> AsyncIterator[RunningPorts]:
     """Listen for AMQP and HTTP; say what is served in all."""
-    hosts = Hosts(served)
     listener = await listen(
         doors.amqp,
         hosts=hosts,
@@ -235,10 +216,9 @@ async def _serving(
         note_count=None if arrivals is None else arrivals.seat.note_open,
     )
     try:
-        websockets = websockets_to(listener)
         guard = Guard()
         metrics = Metrics(
-            hosts.default.catalog.holdings,
+            namespaces.holdings,
             clock,
             lambda: door_figures(listener, guard, flight),
             arrivals,
@@ -247,25 +227,17 @@ async def _serving(
             arrivals.answer(FIGURES, lambda _: metrics.own())
         readers = None if settings.is_metrics_open else Authorization(hosts.default.authentication)
         figures = metrics_routes(metrics, readers)
-        drills = StoreDrills(stores, arrivals)
+        stores = namespaces.records.stores
         moves = StoreMoves(settings, stores, arrivals)
-        # What the default namespace has beside the others.
         managers = Authorization(hosts.default.authentication)
-        own = [*figures, *store_move_routes(moves, managers)]
-        desks = {
-            each: _desk(
-                each,
-                hosts,
-                drills,
-                clock,
-                websockets,
-                own if each is hosts.default else (),
-            )
-            for each in served
-        }
-        desk: Desk = desks[hosts.default]
-        if len(served) > 1:
-            desk = HostDesks(desk, lambda host: desks[hosts.of(host)])
+        own = [
+            *figures,
+            *store_move_routes(moves, managers),
+            *namespace_routes(namespaces, managers, clock),
+        ]
+        drills = StoreDrills(stores, arrivals)
+        desks = Desks(hosts, drills, clock, websockets_to(listener), own)
+        desk = HostDesks(desks.of(None), desks.of)
         http = await serve_http(desk, doors.http, guard=guard)
         try:
             yield running_ports({**listener.ports, **http.ports, **flight.ports})
@@ -274,45 +246,6 @@ async def _serving(
             await moves.close()
     finally:
         await listener.close()
-
-
-def _desk(
-    served: ServedNamespace,
-    hosts: Hosts,
-    drills: StoreDrills,
-    clock: Clock,
-    websockets: Upgrade,
-    own: Sequence[Route],
-) -> Front:
-    """Build what answers the HTTP requests for one namespace; stores are the default one's."""
-    catalog, authentication = served
-    authorization = Authorization(authentication)
-
-    def now() -> datetime:
-        return datetime.fromtimestamp(clock.now() / 1000, UTC)
-
-    def is_elsewhere(host: str) -> bool:
-        try:
-            return hosts.of(host) is not served
-        except EntityNotFound:
-            return True
-
-    app = create_app(
-        namespace=catalog.namespace,
-        authentication=authentication,
-        drills=drills,
-        has_stores=served is hosts.default,
-        is_started=lambda: True,
-        now=now,
-        routes=[
-            *own,
-            *access_rule_routes(catalog, authorization, clock),
-            *reader_routes(catalog, authorization, clock),
-            *management_routes(catalog, authorization, clock, is_elsewhere),
-        ],
-    )
-    rest = Rest(catalog, authentication, clock)
-    return Front(catalog.namespace, rest, app, now, websockets)
 
 
 @asynccontextmanager

@@ -94,6 +94,7 @@ async def _change(
     catalog: Catalog, entity: str | None, change: Callable[[Rules], Rules], now: Instant
 ) -> Rules:
     async def make() -> Rules:
+        catalog.check_standing()
         await catalog.access.agree()
         rules = change(access_rules(catalog, entity))
         check_rule_count(rules)

@@ -38,20 +38,25 @@ class Catalog:
         reader: ContentReader,
         access_rules: tuple[AccessRule, ...] = (),
         tier: Tier = Tier(),  # noqa: B008 - it is frozen
+        key: str | None = None,
     ) -> None:
         self.namespace = namespace
+        # Under which the stores keep what belongs to it: its name, unless it was made in use.
+        self.key = key or namespace
         self.records = records
         self.holdings = holdings
         self.reader = reader
         self.tier = tier
         # The rules whose keys open every entity; those of single ones are with their properties.
-        self.access = NamespaceAccess(namespace, records, access_rules)
+        self.access = NamespaceAccess(self.key, records, access_rules)
         self._served: dict[EntityNumber, ServedQueue] = {}
         self._queues: dict[str, ServedQueue] = {}
         # The names of queues and of topics, in order, so that a page of them is found at once.
         self._names: dict[Kind, list[str]] = {Queue: [], Topic: []}
         self._partitioned = 0
-        records.served_by[name_key(namespace)] = self
+        # Whether the namespace was deleted; then it has nothing, and gets nothing.
+        self.is_gone = False
+        records.served_by[name_key(self.key)] = self
 
     # What there is
 
@@ -103,6 +108,11 @@ class Catalog:
         end = len(found) if top is None else skip + top
         return [self.records.by_number[each.number] for each in found[skip:end]]
 
+    def check_standing(self) -> None:
+        """Refuse a change of a namespace that was deleted meanwhile."""
+        if self.is_gone:
+            raise EntityNotFound(f"The namespace '{self.namespace}' was deleted.")
+
     def check_room_for(self, entity: Queue | Topic) -> None:
         """Refuse one more queue or topic than the namespace may have (R1.5)."""
         self._check_quota(1, int(entity.properties.enable_partitioning))
@@ -134,7 +144,7 @@ class Catalog:
             ) from error
 
     def _plan(self, entities: Sequence[Queue | Topic], numbering: Numbering, now: Instant) -> Plan:
-        plan = Plan(self.namespace, self.tier, self.standing(), numbering, now)
+        plan = Plan(self.key, self.tier, self.standing(), numbering, now)
         for entity in entities:
             plan.declare(entity)
         self._check_room(plan)
@@ -144,7 +154,7 @@ class Catalog:
         new = [
             each.entity
             for each in plan.changed
-            if each.number not in self._served and not isinstance(each.entity, Subscription)
+            if each.number not in self._served and isinstance(each.entity, Queue | Topic)
         ]
         partitioned = sum(entity.properties.enable_partitioning for entity in new)
         try:
@@ -182,6 +192,14 @@ class Catalog:
             self._serve(record)
         else:
             self._change(record, served)
+
+    def end(self) -> None:
+        """Serve nothing any more, for the namespace is deleted: links end, keys open nothing."""
+        self.is_gone = True
+        for number, served in reversed(list(self._served.items())):
+            self._unserve(self.records.by_number[number], served)
+        self.access.rules = ()
+        del self.records.served_by[name_key(self.key)]
 
     def _change(self, record: EntityRecord, served: ServedQueue) -> None:
         entity = record.entity
@@ -229,7 +247,7 @@ class Catalog:
             each.depart_by(holdings.departures)
         self._served[record.number] = served
         self._queues[name_key(record.name)] = served
-        if not isinstance(record.entity, Subscription):
+        if isinstance(record.entity, Queue | Topic):
             insort(self._names[type(record.entity)], name_key(record.name))
             self._partitioned += served.is_partitioned
 
@@ -251,7 +269,7 @@ class Catalog:
         served.tell_links()
 
     def _make(self, record: EntityRecord) -> ServedQueue:
-        match record.entity:
+        match record.messaging_entity:
             case Queue() as queue:
                 return ServedQueue(record.number, self.namespace, queue.name, queue.properties)
             case Topic() as topic:

@@ -36,6 +36,7 @@ async def create(
 
 
 async def _create(catalog: Catalog, entity: Queue | Topic, now: Instant) -> EntityRecord:
+    catalog.check_standing()
     if isinstance(entity, Topic):
         entity = replace(entity, subscriptions=())
     _check_free(catalog, entity.name, f"sb://{catalog.namespace}/{entity.name}")
@@ -43,7 +44,7 @@ async def _create(catalog: Catalog, entity: Queue | Topic, now: Instant) -> Enti
     check_targets(catalog, entity)
     catalog.check_room_for(entity)
     whole = with_whole_access(None, entity, now)
-    record = (await catalog.records.numbering()).new_record(catalog.namespace, whole, now=now)
+    record = (await catalog.records.numbering()).new_record(catalog.key, whole, now=now)
     await catalog.records.write([record])
     return record
 
@@ -79,7 +80,7 @@ async def _create_subscription(
         check_rule(rule)
     check_topic_quota([*(each.subscription for each in parent.subscriptions), subscription])
     record = (await catalog.records.numbering()).new_record(
-        catalog.namespace,
+        catalog.key,
         subscription,
         topic=ParentTopic(parent.number, parent.name),
         beside=catalog.records.by_number[parent.number].places,

@@ -12,10 +12,12 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
+from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.hand_over import Destinations
 from bendybus.broker.mover import Mover
 from bendybus.broker.namespaces import Namespaces
+from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.errors import BusError, EntityNotFound
 from bendybus.model.ids import Instant, QueueNumber, SubQueue
 from bendybus.model.operations import Forget, Transfer
@@ -47,8 +49,9 @@ class Forwarder:
     def __init__(self, namespaces: Namespaces, clock: Clock) -> None:
         self._holdings = namespaces.holdings
         self._clock = clock
+        self._namespaces = namespaces
         # Messages stay within their namespace.
-        self._destinations = {each.namespace: Destinations(each) for each in namespaces.catalogs}
+        self._destinations: dict[Catalog, Destinations] = {}
         self._store_numbers = {store: at for at, store in enumerate(self._holdings.stores)}
         self._movers: dict[int, Mover] = {}
         # Since when we look after a store, and how often it was opened then.
@@ -72,10 +75,18 @@ class Forwarder:
                     if mover is not None:
                         mover.look(*place)
                     elif store.is_online and store.is_caretaker:
-                        destinations = self._destinations[place[0].queue.namespace]
+                        destinations = self._destinations_from(place[0].queue)
                         mover = Mover(number, *place, destinations, self._clock, self._is_settled)
                         self._movers[number] = mover
                         group.create_task(self._move(number, mover, turns))
+
+    def _destinations_from(self, queue: ServedQueue) -> Destinations:
+        catalog = self._namespaces.named(queue.namespace)
+        if catalog not in self._destinations:
+            kept = self._destinations.items()
+            self._destinations = {each: found for each, found in kept if not each.is_gone}
+            self._destinations[catalog] = Destinations(catalog)
+        return self._destinations[catalog]
 
     def _is_settled(self, store: Store) -> bool:
         """Say whether nobody else can be forwarding from a store any more."""

@@ -8,17 +8,17 @@ changes have the same version, even if a front end was paused in its turn until 
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bendybus.broker.access_keys import new_key
-from bendybus.broker.records import NEVER, Records, age_of
+from bendybus.broker.records import NEVER, Records, StoreAge, age_of
 from bendybus.model.access import AccessRule
 from bendybus.model.access_rules import completed, declared, merged_with_declared
 from bendybus.model.entity import name_key
 from bendybus.model.errors import BusError
 from bendybus.model.ids import Instant
-from bendybus.store.port import AccessRecord
+from bendybus.store.port import AccessRecord, Store
 
 # A version is a count and a random number: of two with the same count, one is the higher.
 _CHANCE_BITS: Final = 20
@@ -38,7 +38,6 @@ class NamespaceAccess:
         # How old each store was when it was last seen to have these rules.
         self._agreed = [NEVER] * len(records.stores)
         self.rules = rules
-        records.following.agreeing.append(self.agree)
 
     async def declare(self, said: Sequence[AccessRule], *, now: Instant) -> None:
         """Let the settings have their say about what the stores have.
@@ -72,12 +71,7 @@ class NamespaceAccess:
 
     async def agree(self) -> None:
         """Bring stores that came back to the rules that hold, or take newer ones from them."""
-        for at, store in enumerate(self._records.stores):
-            if store.is_online and self._agreed[at] != age_of(store):
-                try:
-                    await self._bring_up(at)
-                except BusError as error:
-                    _log.warning("bringing store %d up to date was cut short: %s", at, error)
+        await agree([self], self._records.stores)
 
     def _count(self, rules: tuple[AccessRule, ...]) -> None:
         # A store that is away may have a change that no other has: the last one, cut short. What
@@ -87,13 +81,16 @@ class NamespaceAccess:
         self.rules = rules
         self._agreed = [NEVER] * len(self._agreed)
 
-    async def _bring_up(self, at: int) -> None:
-        store, age = self._records.stores[at], age_of(self._records.stores[at])
-        own = name_key(self._namespace)
-        held = [each for each in await store.access() if name_key(each.namespace) == own]
-        version = held[0].version if held else 0
-        if version > self._version:
-            self._version, self.rules = version, held[0].rules
+    def is_behind(self, at: int) -> bool:
+        """Whether a store may have other rules than these, or none."""
+        return self._agreed[at] != age_of(self._records.stores[at])
+
+    async def bring_up(self, at: int, age: StoreAge, records: Mapping[str, AccessRecord]) -> None:
+        """Agree with what one store was found to have, of all namespaces, when it was so old."""
+        held = records.get(name_key(self._namespace))
+        version = 0 if held is None else held.version
+        if held is not None and version > self._version:
+            self._version, self.rules = version, held.rules
             # Those that were looked at before are behind.
             self._agreed = [NEVER] * len(self._agreed)
             self._agreed[at] = age
@@ -106,3 +103,18 @@ class NamespaceAccess:
         store, age = self._records.stores[at], age_of(self._records.stores[at])
         await store.put_access(AccessRecord(self._namespace, self._version, self.rules))
         self._agreed[at] = age
+
+
+async def agree(several: Sequence[NamespaceAccess], stores: Sequence[Store]) -> None:
+    """Let namespaces agree with the stores; each store that may differ is read once for all."""
+    for at, store in enumerate(stores):
+        behind = [each for each in several if each.is_behind(at)] if store.is_online else []
+        if not behind:
+            continue
+        try:
+            age = age_of(store)
+            held = {name_key(each.namespace): each for each in await store.access()}
+            for each in behind:
+                await each.bring_up(at, age, held)
+        except BusError as error:
+            _log.warning("bringing store %d up to date was cut short: %s", at, error)

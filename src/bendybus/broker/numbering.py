@@ -5,6 +5,7 @@ from typing import Final
 
 from bendybus.model.entity import Queue, Subscription, Topic
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
+from bendybus.model.namespace import Namespace
 from bendybus.store.port import EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
 
 _QUEUES_PER_FRAGMENT: Final = len(SubQueue)
@@ -27,7 +28,7 @@ class Numbering:
     def new_record(
         self,
         namespace: str,
-        entity: Queue | Topic | Subscription,
+        entity: Queue | Topic | Subscription | Namespace,
         *,
         topic: ParentTopic | None = None,
         beside: Sequence[FragmentPlace] = (),
@@ -52,7 +53,7 @@ class Numbering:
         )
 
     def _stores_for(
-        self, number: EntityNumber, entity: Queue | Topic | Subscription
+        self, number: EntityNumber, entity: Queue | Topic | Subscription | Namespace
     ) -> list[StoreNumber]:
         """Put each fragment into a store of its own while there are enough of them.
 
@@ -60,6 +61,8 @@ class Numbering:
         spread over all stores too.
         """
         assert not isinstance(entity, Subscription), "it lies where its topic lies"
+        if isinstance(entity, Namespace):
+            return []
         count = len(self._queues_taken)
         return [
             StoreNumber((number - 1 + fragment) % count)

@@ -25,7 +25,7 @@ from bendybus.broker.numbering import Numbering
 from bendybus.model.entity import name_key
 from bendybus.model.errors import BusError, StartRefused, StoreUnavailable
 from bendybus.model.ids import EntityNumber
-from bendybus.store.port import EntityRecord, NumbersGiven, Store
+from bendybus.store.port import REMOVED, EntityRecord, NumbersGiven, Store
 from bendybus.store.sharing import CATALOG
 
 T = TypeVar("T")
@@ -224,12 +224,27 @@ class Records:
         self._by_number.pop(number, None)
 
     def retired(self) -> list[EntityRecord]:
-        """Return the entities that were removed and hold messages still, subscriptions first."""
+        """Return what was removed and holds messages still, subscriptions before their topic.
+
+        Those of a namespace that was deleted are among them, and are there no longer than it.
+        """
         return [
             record
             for _, record in sorted(self._by_number.items(), reverse=True)
-            if record.is_removed
+            if record.is_removed or self.is_left_behind(record)
         ]
+
+    def is_left_behind(self, record: EntityRecord) -> bool:
+        """Whether the namespace of an entity was deleted.
+
+        Its record was there before the entity's, so where all stores agree one that is not known
+        is gone.
+        """
+        _, made, number = record.namespace.partition(REMOVED)
+        if not made:
+            return False
+        namespace = self._by_number.get(EntityNumber(int(number)))
+        return namespace is None or namespace.is_removed
 
     async def _agree(self, *, has_turn: bool) -> bool:
         """Complete what one store has put, and undo what none has.
@@ -325,7 +340,7 @@ class Records:
         except StartRefused as error:
             if not self.is_loaded:
                 raise
-            # Another front end has more stores than this one.
+            # Another front end has more stores than this one, or fewer configured namespaces.
             _log.error("%s; until then it is not served here", error)
 
 

@@ -49,7 +49,7 @@ async def update_by(
 
     async def change() -> EntityRecord:
         known = catalog.record(path)
-        before = known.entity
+        before = known.messaging_entity
         entity = changed_from(known)
         if type(before) is not type(entity):
             kind = type(before).__name__.lower()

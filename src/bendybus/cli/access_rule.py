@@ -32,7 +32,7 @@ _WORD: Final = "$authorizationRules"
 
 def access_rule_commands(word: str | None) -> typer.Typer:
     """Return the commands for the namespace, or for entities of one kind."""
-    where = "the namespace" if word is None else f"one {word}"
+    where = "a namespace" if word is None else f"one {word}"
     commands = typer.Typer(help=f"Make, show and renew keys to {where}.", no_args_is_help=True)
     keys = typer.Typer(help="Show or renew the keys of a rule.", no_args_is_help=True)
     commands.add_typer(keys, name="keys")
@@ -46,17 +46,32 @@ def access_rule_commands(word: str | None) -> typer.Typer:
     return commands
 
 
+_NAMESPACE: Final = Parameter(
+    "entity",
+    Parameter.KEYWORD_ONLY,
+    annotation=Annotated[
+        str | None,
+        typer.Option(
+            "--namespace-name",
+            help="One that was created with `namespace create`; by default the connection's own.",
+        ),
+    ],
+    default=None,
+)
+
+
 def _of(word: str | None, command: Any) -> Any:  # noqa: ANN401 - any of the commands below
     """Bind a command to the namespace, or give it the option that names an entity."""
     namespace, _, *options = Signature.from_callable(command).parameters.values()
-    named = [] if word is None else [_entity(word)]
+    named = _NAMESPACE if word is None else _entity(word)
 
     def bound(namespace: Administration, entity: str | None = None, **said: Any) -> None:  # noqa: ANN401 - options
-        command(namespace, entity, **said)
+        level = entity if word is not None or entity is None else f"$namespaces/{entity}"
+        command(namespace, level, **said)
 
     bound.__doc__ = command.__doc__
     bound.__signature__ = Signature(  # type: ignore[attr-defined]  # read by `managing`
-        [namespace, *named, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in options)]
+        [namespace, named, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in options)]
     )
     return managing(bound)
 
@@ -131,7 +146,7 @@ def _renew(
 
 
 def _path(entity: str | None, name: str | None = None) -> str:
-    level = "" if entity is None else f"/{quote(entity, safe='/')}"
+    level = "" if entity is None else f"/{quote(entity, safe='/$')}"
     return f"{level}/{_WORD}" + ("" if name is None else f"/{quote(name, safe='')}")
 
 

@@ -10,7 +10,7 @@
 The words and the JSON are those of the service's own management of them (Azure Resource Manager).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -35,49 +35,57 @@ from bendybus.model.errors import ArgumentInvalid
 from bendybus.model.ids import Instant
 
 # Keys are not for caches on the way.
-_NOT_KEPT: Final = {"Cache-Control": "no-store"}
+NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _WORD: Final = "$authorizationRules"
 
 Json = dict[str, Any]
 Handler = Callable[[Request], Awaitable[Response]]
+# A namespace, and the name of a queue or topic of it, or None for the namespace itself.
+Level = tuple[Catalog, str | None]
 
 
 def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Clock) -> list[Route]:
     """Return the routes. All need the right to manage: who may make rules may do everything."""
 
-    async def entity_of(request: Request) -> str | None:
+    async def level_of(request: Request) -> Level:
         entity: str | None = request.path_params.get("entity")
         await authorization.require(request, Action.MANAGE_ACCESS, entity=entity)
         await catalog.records.following.look()
-        return entity
+        return catalog, entity
+
+    return routes_of_levels(("", "/{entity:path}"), level_of, clock)
+
+
+def routes_of_levels(
+    paths: Sequence[str], level_of: Callable[[Request], Awaitable[Level]], clock: Clock
+) -> list[Route]:
+    """Return routes under some paths. What a request is about is found for who may, or raises."""
 
     async def list_rules(request: Request) -> Response:
-        entity = await entity_of(request)
-        return JSONResponse([_json(rule) for rule in access_rules(catalog, entity)])
+        return JSONResponse([_json(rule) for rule in access_rules(*await level_of(request))])
 
     async def show(request: Request) -> Response:
-        entity = await entity_of(request)
-        rule = rule_named(access_rules(catalog, entity), request.path_params["name"])
-        return JSONResponse(_json(rule))
+        rules = access_rules(*await level_of(request))
+        return JSONResponse(_json(rule_named(rules, request.path_params["name"])))
 
     async def put(request: Request) -> Response:
-        entity = await entity_of(request)
+        catalog, entity = await level_of(request)
         wish = _read_rule(request.path_params["name"], await read_object(request))
         rule = await put_access_rule(catalog, entity, wish, now=clock.now())
         return JSONResponse(_json(rule))
 
     async def delete(request: Request) -> Response:
-        entity = await entity_of(request)
+        catalog, entity = await level_of(request)
         await delete_access_rule(catalog, entity, request.path_params["name"], now=clock.now())
         return Response(status_code=204)
 
     async def list_keys(request: Request) -> Response:
-        entity = await entity_of(request)
-        rule = rule_named(access_rules(catalog, entity), request.path_params["name"])
-        return JSONResponse(_json_of_keys(rule), headers=_NOT_KEPT)
+        rules = access_rules(*await level_of(request))
+        rule = rule_named(rules, request.path_params["name"])
+        return JSONResponse(json_of_keys(rule), headers=NOT_KEPT)
 
     async def regenerate_keys(request: Request) -> Response:
-        entity = await entity_of(request)
+        catalog, entity = await level_of(request)
         fields = await read_object(request)
         rule = await renew_key(
             catalog,
@@ -87,7 +95,7 @@ def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Cl
             key=_text_or_none(fields, "key"),
             now=clock.now(),
         )
-        return JSONResponse(_json_of_keys(rule), headers=_NOT_KEPT)
+        return JSONResponse(json_of_keys(rule), headers=NOT_KEPT)
 
     served: list[tuple[str, str, Handler]] = [
         ("GET", "", list_rules),
@@ -100,7 +108,7 @@ def access_rule_routes(catalog: Catalog, authorization: Authorization, clock: Cl
     return [
         Route(f"{level}/{_WORD}{path}", handler, methods=[method])
         for method, path, handler in served
-        for level in ("", "/{entity:path}")
+        for level in paths
     ]
 
 
@@ -125,26 +133,27 @@ def access_rule_paths() -> Json:
         "properties": {"keyType": {"enum": [kind.value for kind in KeyKind]}, "key": text},
     }
     paths: Json = {}
-    for level in ("", "/{entity}"):
+    for level in ("", "/{entity}", "/$namespaces/{namespace}"):
         path = f"{level}/{_WORD}"
         paths |= {
-            path: {"get": _described(path, "Every access rule, without its keys", rule)},
+            path: {"get": described(path, "Every access rule, without its keys", rule)},
             f"{path}/{{name}}": {
-                "get": _described(f"{path}/{{name}}", "One access rule, without its keys", rule),
-                "put": _described(f"{path}/{{name}}", "Make or change an access rule", rule, wish),
-                "delete": _described(f"{path}/{{name}}", "Delete an access rule", None),
+                "get": described(f"{path}/{{name}}", "One access rule, without its keys", rule),
+                "put": described(f"{path}/{{name}}", "Make or change an access rule", rule, wish),
+                "delete": described(f"{path}/{{name}}", "Delete an access rule", None),
             },
             f"{path}/{{name}}/listKeys": {
-                "post": _described(f"{path}/{{name}}", "The keys of an access rule", keys)
+                "post": described(f"{path}/{{name}}", "The keys of an access rule", keys)
             },
             f"{path}/{{name}}/regenerateKeys": {
-                "post": _described(f"{path}/{{name}}", "Replace a key", keys, renewal)
+                "post": described(f"{path}/{{name}}", "Replace a key", keys, renewal)
             },
         }
     return paths
 
 
-def _described(path: str, summary: str, answer: Json | None, body: Json | None = None) -> Json:
+def described(path: str, summary: str, answer: Json | None, body: Json | None = None) -> Json:
+    """Describe one operation whose answer and body are JSON."""
     names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     operation: Json = {
         "summary": summary,
@@ -199,12 +208,13 @@ def _json(rule: AccessRule) -> dict[str, object]:
     return {
         "name": rule.name,
         "rights": [right.value for right in Right if right in rule.rights],
-        "createdAt": _shown(rule.created_at),
-        "modifiedAt": _shown(rule.modified_at),
+        "createdAt": shown_time(rule.created_at),
+        "modifiedAt": shown_time(rule.modified_at),
     }
 
 
-def _json_of_keys(rule: AccessRule) -> dict[str, object]:
+def json_of_keys(rule: AccessRule) -> dict[str, object]:
+    """Return a rule's keys, which are told to who asks for them alone."""
     return {
         "keyName": rule.name,
         "primaryKey": rule.primary_key,
@@ -212,7 +222,8 @@ def _json_of_keys(rule: AccessRule) -> dict[str, object]:
     }
 
 
-def _shown(instant: Instant | None) -> str | None:
+def shown_time(instant: Instant | None) -> str | None:
+    """Return a moment as JSON tells it."""
     if instant is None:
         return None
     return f"{datetime.fromtimestamp(instant / 1000, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"

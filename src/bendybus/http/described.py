@@ -47,7 +47,7 @@ class Answers:
         """Answer with one entity."""
         record = description.record
         envelope = self._envelope(self._path.spelling, record.entity.name, record)
-        kind = KINDS[type(record.entity)]
+        kind = KINDS[type(record.messaging_entity)]
         entry = write_entry(envelope, kind, self._description(description))
         return _response(entry, ENTRY_TYPE, status, etag=etag_of(record))
 
@@ -117,7 +117,7 @@ class Answers:
 
     def _description(self, description: Description) -> str:
         return write_description(
-            description.record.entity,
+            description.record.messaging_entity,
             self._facts(description),
             host=self._host,
             omitted=self._version.omitted,

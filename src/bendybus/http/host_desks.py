@@ -16,7 +16,7 @@ BODY_BYTES_MAX = 64 * 1024
 
 
 class HostDesks:
-    """One desk for each namespace; where there is only one, that one needs nobody before it."""
+    """One desk for each namespace."""
 
     def __init__(self, default: Desk, find: Callable[[str | None], Desk]) -> None:
         self._default = default

@@ -165,7 +165,7 @@ class Management:
         name = self._name(put.path)
         await check_targets(
             read_properties(entry.description, entry.kind),
-            self._catalog.record(name).entity if self._catalog.has(name) else None,
+            self._catalog.record(name).messaging_entity if self._catalog.has(name) else None,
             put.claims,
             put.request,
             self._authorization,
@@ -176,7 +176,7 @@ class Management:
 
         def changed(record: EntityRecord) -> Queue | Topic | Subscription:
             check(record)
-            return changed_entity(entry, record.entity, put.version)
+            return changed_entity(entry, record.messaging_entity, put.version)
 
         return await update_by(self._catalog, self._name(put.path), changed, now=self._clock.now())
 

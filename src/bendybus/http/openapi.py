@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 import bendybus
 from bendybus.http.access_rules import access_rule_paths
+from bendybus.http.namespaces import namespace_paths
 from bendybus.http.readers import reader_paths
 from bendybus.http.rest_send import BATCH_TYPE
 from bendybus.http.store_moves import store_move_paths
@@ -26,6 +27,7 @@ _PROBLEMS: Final = {
     401: "There is no token, or it does not give the right",
     403: "The entity is full, or its status forbids it",
     404: "There is no such entity",
+    409: "There is one of that name already",
     410: "The lock has ended",
     413: "The message is too large",
     429: "There are more requests than the namespace takes; try again later",
@@ -60,6 +62,7 @@ def document() -> Json:
             **_operating(),
             **store_move_paths(),
             **reader_paths(),
+            **namespace_paths(),
             **access_rule_paths(),
         },
         "components": {

@@ -16,6 +16,8 @@ from bendybus.model.access import AccessRule, Right
 from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange, EntityNotFound, QuotaExceeded
 from bendybus.model.ids import Instant
 
+# Of a namespace: it can do everything, and is there from the beginning.
+ROOT_RULE_NAME: Final = "RootManageSharedAccessKey"
 RULES_MAX: Final = 12
 NAME_LENGTH_MAX: Final = 256
 KEY_LENGTH_MIN: Final = 16

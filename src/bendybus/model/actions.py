@@ -42,6 +42,7 @@ class Action(Enum):
     MANAGE_ENTITY = "manage-entity"
     MANAGE_ACCESS = "manage-access"
     MANAGE_STORES = "manage-stores"
+    MANAGE_NAMESPACES = "manage-namespaces"
     READ_METRICS = "read-metrics"
     # Flight
     DESCRIBE_QUEUE = "describe-queue"
@@ -77,6 +78,7 @@ RIGHTS_NEEDED: Final[Mapping[Action, Right]] = {
     Action.MANAGE_ENTITY: Right.MANAGE,
     Action.MANAGE_ACCESS: Right.MANAGE,
     Action.MANAGE_STORES: Right.MANAGE,
+    Action.MANAGE_NAMESPACES: Right.MANAGE,
     Action.READ_METRICS: Right.MANAGE,
     Action.DESCRIBE_QUEUE: Right.LISTEN,
     Action.READ_MESSAGES: Right.LISTEN,

@@ -6,7 +6,12 @@ from enum import Enum
 from typing import Final, TypeVar
 
 from bendybus.model.entity import Queue, QueueProperties, Topic, TopicProperties
-from bendybus.model.errors import ArgumentInvalid, ArgumentOutOfRange, QuotaExceeded
+from bendybus.model.errors import (
+    ArgumentInvalid,
+    ArgumentOutOfRange,
+    InvalidOperation,
+    QuotaExceeded,
+)
 from bendybus.model.limits import check_number
 
 ENTITIES_MAX: Final = 10_000
@@ -57,6 +62,45 @@ class Tier:
                 f" {self.namespace_fragments}",
                 argument="namespace_fragments",
             )
+
+    @classmethod
+    def chosen(
+        cls,
+        name: TierName,
+        partitioning: PremiumPartitioning | None = None,
+        fragments: int | None = None,
+    ) -> "Tier":
+        """Make a tier of what somebody chose. Raises `ArgumentInvalid` if it does not go together.
+
+        A number of fragments says by itself that the namespace decides how many there are.
+        """
+        if fragments is not None and partitioning is None:
+            partitioning = PremiumPartitioning.NAMESPACE
+        if partitioning is not None and name is not TierName.PREMIUM:
+            raise ArgumentInvalid(
+                f"how entities are partitioned is their own choice in the {name.value} tier;"
+                " only a namespace of the Premium tier decides it",
+                argument="premium_partitioning",
+            )
+        if fragments is not None and partitioning is not PremiumPartitioning.NAMESPACE:
+            raise ArgumentInvalid(
+                "a number of fragments is for the partitioning 'namespace' only",
+                argument="namespace_fragments",
+            )
+        return cls(name, partitioning or PremiumPartitioning.NEVER, fragments or 1)
+
+    def changed_to(self, tier: "Tier") -> "Tier":
+        """Return the tier that a namespace has after a change. Raises `InvalidOperation`.
+
+        How many fragments a namespace gives all its entities is chosen when it is made (R1.4).
+        """
+        ways = (self.premium_partitioning, tier.premium_partitioning)
+        if self != tier and PremiumPartitioning.NAMESPACE in ways:
+            raise InvalidOperation(
+                "Whether all entities of a namespace have the same number of fragments, and how"
+                " many, is chosen when it is created; create another namespace."
+            )
+        return tier
 
     @property
     def is_premium(self) -> bool:

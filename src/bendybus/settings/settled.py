@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bendybus.model.access import AccessRule
+from bendybus.model.access_rules import ROOT_RULE_NAME
 from bendybus.model.namespace import Namespace
 from bendybus.model.store_place import StorePlace
 from bendybus.model.transaction import TransactionLimits
 
-DEFAULT_RULE_NAME: Final = "RootManageSharedAccessKey"
+DEFAULT_RULE_NAME: Final = ROOT_RULE_NAME
 # The literal text that Microsoft's emulator takes for a key. Everyone knows it, so it opens the
 # broker only to this machine.
 DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"

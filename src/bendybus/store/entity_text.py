@@ -18,6 +18,7 @@ from bendybus.model.entity import (
     Topic,
     TopicProperties,
 )
+from bendybus.model.namespace import Namespace
 from bendybus.model.rule import (
     CorrelationFilter,
     FalseFilter,
@@ -28,6 +29,7 @@ from bendybus.model.rule import (
     SqlFilter,
     TrueFilter,
 )
+from bendybus.model.tier import PremiumPartitioning, Tier, TierName
 from bendybus.model.time_values import Moment, Span
 
 Properties = QueueProperties | TopicProperties | SubscriptionProperties
@@ -49,22 +51,26 @@ _FILTER_NAMES: Final = {kind: name for name, kind in _FILTERS.items()}
 _MAPPINGS: Final = frozenset({"parameters", "properties"})
 
 
-def kind_of_entity(entity: Queue | Topic | Subscription) -> str:
+def kind_of_entity(entity: Queue | Topic | Subscription | Namespace) -> str:
     """Return the word under which `entity_from_text` knows what it reads."""
     return type(entity).__name__.lower()
 
 
-def entity_to_text(entity: Queue | Topic | Subscription) -> str:
-    """Write down everything but the name."""
+def entity_to_text(entity: Queue | Topic | Subscription | Namespace) -> str:
+    """Write down everything but the name; of a namespace its tier, the rest has its own place."""
+    if isinstance(entity, Namespace):
+        return json.dumps(_plain_tier(entity.tier))
     fields = _plain_properties(entity.properties)
     if isinstance(entity, Subscription):
         fields["rules"] = [_plain_rule(rule) for rule in entity.rules]
     return json.dumps(fields)
 
 
-def entity_from_text(kind: str, name: str, text: str) -> Queue | Topic | Subscription:
+def entity_from_text(kind: str, name: str, text: str) -> Queue | Topic | Subscription | Namespace:
     """Read what `entity_to_text` wrote."""
     fields = json.loads(text)
+    if kind == "namespace":
+        return Namespace(name, tier=_tier(fields))
     fields["status"] = EntityStatus(fields["status"])
     # What was written before there were such rules has none.
     access_rules = access_rules_from_plain(fields.pop("authorization_rules", []))
@@ -101,6 +107,22 @@ def access_rules_from_plain(plain: Sequence[Mapping[str, Any]]) -> tuple[AccessR
     """Read what `access_rules_to_plain` wrote."""
     return tuple(
         [AccessRule(**{**each, "rights": frozenset(map(Right, each["rights"]))}) for each in plain]
+    )
+
+
+def _plain_tier(tier: Tier) -> dict[str, Any]:
+    return {
+        "tier": tier.name.value,
+        "premium_partitioning": tier.premium_partitioning.value,
+        "namespace_fragments": tier.namespace_fragments,
+    }
+
+
+def _tier(fields: dict[str, Any]) -> Tier:
+    return Tier(
+        TierName(fields["tier"]),
+        PremiumPartitioning(fields["premium_partitioning"]),
+        fields["namespace_fragments"],
     )
 
 

@@ -13,6 +13,7 @@ from bendybus.model.access import AccessRule
 from bendybus.model.entity import Queue, Subscription, Topic, subscription_path
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.message import Lock, Marks, StoredMessage
+from bendybus.model.namespace import Namespace
 from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.rule import Rule
 from bendybus.model.scanned import Scanned
@@ -124,6 +125,8 @@ class NumbersGiven(NamedTuple):
 
 # Stands between the name of an entity that was removed and its number; in no name otherwise.
 REMOVED: Final = "#"
+# Where the records of namespaces are kept that were made in use: no name of one.
+NAMESPACES: Final = "$namespaces"
 
 
 class ParentTopic(NamedTuple):
@@ -135,7 +138,7 @@ class ParentTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EntityRecord:
-    """An entity as it stands in a store's copy of the catalog.
+    """An entity as it stands in a store's copy of the catalog; or a namespace, with no places.
 
     It names the places of all fragments, so that with one store away the others still tell
     what it holds. A topic's subscriptions have records of their own. Each fragment of theirs lies
@@ -143,7 +146,7 @@ class EntityRecord:
     """
 
     number: EntityNumber
-    entity: Queue | Topic | Subscription
+    entity: Queue | Topic | Subscription | Namespace
     version: int
     places: tuple[FragmentPlace, ...]
     # Of a subscription, and only of one.
@@ -155,19 +158,27 @@ class EntityRecord:
     created_at: Instant = _BEGINNING
     # When it was last changed, its rules included.
     updated_at: Instant = _BEGINNING
-    # The namespace that it belongs to; empty in records from a time when there was only one.
+    # The namespace that it belongs to; empty in records from a time when there was only one. If it
+    # was made in use, the key of its record: another of that name has nothing of what it had.
     namespace: str = ""
 
     @property
     def name(self) -> str:
-        """The name by which clients address it; no two of a namespace share one.
+        """The name by which clients address it. A removed one leaves its name to others."""
+        return self.key if self.is_removed else self.key.rpartition(REMOVED)[0]
 
-        A removed one leaves its name to others.
-        """
+    @property
+    def key(self) -> str:
+        """A name that no other record ever has."""
         name = self.entity.name
-        if self.topic is not None:
-            name = subscription_path(self.topic.name, name)
-        return f"{name}{REMOVED}{self.number}" if self.is_removed else name
+        path = name if self.topic is None else subscription_path(self.topic.name, name)
+        return f"{path}{REMOVED}{self.number}"
+
+    @property
+    def messaging_entity(self) -> Queue | Topic | Subscription:
+        """What clients exchange messages with; a record of a namespace has none."""
+        assert not isinstance(self.entity, Namespace), "whoever asks has found it in a namespace"
+        return self.entity
 
 
 @dataclass(frozen=True, slots=True)

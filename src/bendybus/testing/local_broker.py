@@ -14,7 +14,7 @@ from bendybus.broker.authenticate import Authentication
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.forward import Forwarder
-from bendybus.broker.hosts import Hosts, ServedNamespace
+from bendybus.broker.hosts import Hosts
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.sweep import Sweep
@@ -27,6 +27,7 @@ from bendybus.http.front import Front, Upgrade
 from bendybus.http.guard import Guard
 from bendybus.http.management import management_routes
 from bendybus.http.metrics import Metrics, metrics_routes
+from bendybus.http.namespaces import namespace_routes
 from bendybus.http.readers import reader_routes
 from bendybus.http.rest import Rest
 from bendybus.http.serving import HttpServer, serve_http
@@ -134,12 +135,7 @@ async def forwarding(broker: LocalBroker) -> AsyncIterator[None]:
 
 def hosts_of(broker: LocalBroker) -> Hosts:
     """Return all namespaces of a broker, as clients find them."""
-    return Hosts(
-        [
-            ServedNamespace(catalog, Authentication(catalog, broker.clock))
-            for catalog in broker.namespaces.catalogs
-        ]
-    )
+    return Hosts(broker.namespaces, lambda catalog: Authentication(catalog, broker.clock))
 
 
 @asynccontextmanager
@@ -182,6 +178,7 @@ async def serving_http(
         now=now,
         routes=[
             *metrics_routes(Metrics(broker.namespaces.holdings, broker.clock), None),
+            *namespace_routes(broker.namespaces, authorization, broker.clock),
             *access_rule_routes(broker.catalog, authorization, broker.clock),
             *reader_routes(broker.catalog, authorization, broker.clock),
             *(store_move_routes(moves, authorization) if moves is not None else ()),

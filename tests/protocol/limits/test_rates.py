@@ -8,7 +8,7 @@ import pytest
 
 from bendybus.amqp.outcomes import Accepted, Rejected
 from bendybus.broker.authenticate import Authentication
-from bendybus.broker.hosts import Hosts, ServedNamespace
+from bendybus.broker.hosts import Hosts
 from bendybus.broker.rate_limits import Rates
 from bendybus.doors.door import Door
 from bendybus.model.entity import Queue, QueueProperties
@@ -50,7 +50,7 @@ async def limited(folder: Path, rates: Rates) -> AsyncIterator[Limited]:
         authentication = Authentication(broker.catalog, clock, rates=rates)
         listener = await listen(
             [Door("amqp", "127.0.0.1", 0)],
-            hosts=Hosts([ServedNamespace(broker.catalog, authentication)]),
+            hosts=Hosts(broker.namespaces, lambda _: authentication),
             clock=clock,
         )
         clients.push_async_callback(listener.close)

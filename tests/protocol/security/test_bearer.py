@@ -9,7 +9,7 @@ import pytest
 
 from bendybus.amqp.outcomes import Accepted
 from bendybus.broker.authenticate import Authentication
-from bendybus.broker.hosts import Hosts, ServedNamespace
+from bendybus.broker.hosts import Hosts
 from bendybus.doors.door import Door
 from bendybus.http.issuers import trusting
 from bendybus.model.access import Right
@@ -51,9 +51,7 @@ async def listener(
     ):
         listener = await listen(
             [Door("amqp", "127.0.0.1", 0)],
-            hosts=Hosts(
-                [ServedNamespace(broker.catalog, Authentication(broker.catalog, clock, bearer))]
-            ),
+            hosts=Hosts(broker.namespaces, lambda catalog: Authentication(catalog, clock, bearer)),
             clock=clock,
         )
         yield listener

@@ -12,7 +12,7 @@ from bendybus.amqp.performatives import Close
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.create import create
 from bendybus.broker.delete import delete
-from bendybus.broker.hosts import Hosts, ServedNamespace
+from bendybus.broker.hosts import Hosts
 from bendybus.broker.rate_limits import Rates
 from bendybus.doors.door import Door
 from bendybus.model.access import AccessRule, Right
@@ -180,15 +180,15 @@ async def test_each_has_its_own_requests_a_second(tmp_path: Path) -> None:
         local_broker(tmp_path, [], clock, stores=2, names=NAMES[:2]) as broker,
         AsyncExitStack() as clients,
     ):
-        served = []
         for catalog in broker.namespaces.catalogs:
             key = KEYS[catalog.namespace]
             catalog.access.rules = (AccessRule("Root", key, frozenset({Right.MANAGE})),)
             await catalog.declare([Queue("orders")], now=clock.now())
-            authentication = Authentication(catalog, clock, rates=Rates(namespace=3))
-            served.append(ServedNamespace(catalog, authentication))
-        door = Door("amqp", "127.0.0.1", 0)
-        listener = await listen([door], hosts=Hosts(served), clock=clock)
+        hosts = Hosts(
+            broker.namespaces,
+            lambda catalog: Authentication(catalog, clock, rates=Rates(namespace=3)),
+        )
+        listener = await listen([Door("amqp", "127.0.0.1", 0)], hosts=hosts, clock=clock)
         clients.push_async_callback(listener.close)
         tenants = Tenants(broker, listener.port, clock, clients)
 

@@ -17,6 +17,7 @@ NEEDS_MANAGE = {
     "manage-entity",
     "manage-access",
     "manage-stores",
+    "manage-namespaces",
     "read-metrics",
     "release-reader",
 }

@@ -20,7 +20,7 @@ CREATE TABLE entity (
     updated_at BIGINT NOT NULL DEFAULT 0,
     namespace  TEXT COLLATE "C" NOT NULL DEFAULT '',
     name       TEXT COLLATE "C" NOT NULL,
-    kind       TEXT COLLATE "C" NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription')),
+    kind       TEXT COLLATE "C" NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription', 'namespace')),
     properties TEXT COLLATE "C" NOT NULL,
     declared_rules TEXT COLLATE "C",
     places     TEXT COLLATE "C" NOT NULL

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from bendybus.model.entity import Topic
+from bendybus.model.entity import Queue, Subscription
 from bendybus.model.errors import EntityExists, EntityNotFound, ServerBusy
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, StoreNumber, SubQueue
 from bendybus.model.operations import ForgetSeen
@@ -154,6 +154,7 @@ def remove_entity(database: SqlDatabase, number: EntityNumber, count_max: int) -
     queues: list[int] = json.loads(found[0])
     if any(_remove_some(database, queue, count_max) for queue in queues):
         return False
+    database.run("remove_access", (number,))
     database.run("remove_queues", (number,))
     database.run("remove_entity", (number,))
     database.run("forget_use", (number,))
@@ -209,7 +210,8 @@ def put_entities(
     for record in records:
         topic = None if record.topic is None else record.topic.number
         requires_session = (
-            not isinstance(record.entity, Topic) and record.entity.properties.requires_session
+            isinstance(record.entity, Queue | Subscription)
+            and record.entity.properties.requires_session
         )
         for fragment, sub_queue, number in _queues_here(store, record):
             database.note_queue(number, topic, record.number, fragment, sub_queue, requires_session)

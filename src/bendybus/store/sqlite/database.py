@@ -32,7 +32,7 @@ from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
 from bendybus.store.sqlite.upgrading import upgrade
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 # Files since this one are upgraded when they are opened.
 OLDEST_VERSION: Final = 2
 APPLICATION_ID: Final = 0x42454E44  # "BEND"

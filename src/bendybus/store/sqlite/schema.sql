@@ -1,4 +1,4 @@
--- One messaging store. Version 6.
+-- One messaging store. Version 7.
 --
 -- The id of a message is its queue's number and its counter in one integer,
 --     number << 44 | counter
@@ -13,7 +13,7 @@ CREATE TABLE entity (
     namespace  TEXT NOT NULL DEFAULT '' COLLATE NOCASE,
     -- Of a subscription, the path that leads to it.
     name       TEXT NOT NULL COLLATE NOCASE,
-    kind       TEXT NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription')),
+    kind       TEXT NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription', 'namespace')),
     -- Of a subscription, the topic that it belongs to.
     topic      INTEGER REFERENCES entity (number) CHECK ((topic IS NULL) = (kind <> 'subscription')),
     version    INTEGER NOT NULL,
