@@ -85,6 +85,11 @@ def test_a_topic_its_subscriptions_and_their_rules(commands: Commands) -> None:
     spelled = ("--correlation", "CorrelationId=c", "--correlation", "user.label=mine")
     shown = commands.json("rule", "create", *where, "-n", "odd", *spelled)
     assert shown["filter"] == {"correlation_id": "c", "user.label": "mine"}
+    named = ("--label", "l", "--reply-to-session-id", "r", "--correlation-filter-property", "a=b")
+    shown = commands.json("rule", "update", *where, "-n", "odd", *named)
+    assert shown["filter"] == {"label": "l", "reply_to_session_id": "r", "a": "b"}
+    both = (*named, "--filter-type", "TrueFilter")
+    assert "has one filter" in commands.refusal("rule", "update", *where, "-n", "odd", *both)
     rules = {each["name"]: each for each in commands.json("rule", "list", *where)}
     assert rules["red"]["filter"] == "colour='red'"
     assert rules["red"]["action"] == "SET x = 1"

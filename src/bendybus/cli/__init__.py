@@ -38,10 +38,8 @@ PLACES: Final = {
     "profile": "profile:profile_commands",
     "version": "version:version",
 }
-_LOOK: Final[dict[str, Any]] = {
-    "pretty_exceptions_enable": False,
-    "rich_markup_mode": "markdown",
-}
+# Help in boxes cuts long options short on a terminal of 80 columns: one could not type them.
+_LOOK: Final[dict[str, Any]] = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
 
 
 class _Commands(TyperGroup):
@@ -64,6 +62,7 @@ class _Commands(TyperGroup):
             alone = typer.Typer(add_completion=False, **_LOOK)
             alone.command(cmd_name)(found)
             return typer.main.get_command(alone)
+        found.rich_markup_mode = _LOOK["rich_markup_mode"]
         group = typer.main.get_group(found)
         group.name = cmd_name
         return group

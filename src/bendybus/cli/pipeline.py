@@ -122,7 +122,7 @@ pipeline_commands.add_typer(
 
 
 def _as_command(name: str, function: Any, settings: dict[str, bool]) -> Any:  # noqa: ANN401 - typer's own
-    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     alone.command(name, context_settings=dict(settings))(function)
     return typer.main.get_command(alone)
 

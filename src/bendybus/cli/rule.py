@@ -1,7 +1,9 @@
 """`bendybus rule`: what a subscription lets in."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from enum import StrEnum
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Final
 
 import typer
@@ -46,10 +48,11 @@ ActionOption = Annotated[
 CorrelationOption = Annotated[
     list[str] | None,
     typer.Option(
+        "--correlation-filter-property",
         "--correlation",
-        help="NAME=VALUE that must be equal; correlation-id, label, message-id, reply-to, to,"
-        " session-id, reply-to-session-id, content-type, in any spelling, or a property of yours,"
-        " with user. in front if it is called so, too. Repeat it.",
+        metavar="NAME=VALUE",
+        help="A property of yours that must be equal; or one of those below, in any spelling,"
+        " unless user. stands in front. Repeat it.",
     ),
 ]
 
@@ -87,6 +90,25 @@ TypeOption = Annotated[
 ]
 
 
+def _naming_fields(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for every field of a message that a filter can compare."""
+    own = [each for each in signature(command).parameters.values() if each.name != "equal"]
+    options = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None,
+                typer.Option(f"--{name.replace('_', '-')}", help="Must be equal to this."),
+            ],
+        )
+        for name in _FIELDS.values()
+    ]
+    command.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]  # read by `managing`
+    return command
+
+
 @rule_commands.command("list")
 @managing
 def list_rules(
@@ -115,6 +137,7 @@ def show_rule(
 
 @rule_commands.command("create")
 @managing
+@_naming_fields
 def create_rule(  # noqa: PLR0913, PLR0917 - an option each
     namespace: Administration,
     topic_name: TopicOption,
@@ -125,9 +148,12 @@ def create_rule(  # noqa: PLR0913, PLR0917 - an option each
     filter_type: TypeOption = None,
     action_sql_expression: ActionOption = None,
     output: OutputOption = Output.TABLE,
+    **equal: str | None,
 ) -> None:
     """Add a rule. Copies come from every rule that lets a message in."""
-    described = _filter(filter_sql_expression, correlation, filter_type) or TrueFilter()
+    described = (
+        _filter(filter_sql_expression, _said(correlation, equal), filter_type) or TrueFilter()
+    )
     action = None if action_sql_expression is None else SqlAction(action_sql_expression)
     rule = Rule(name, described, action)
     _print_one(namespace.put_rule(topic_name, subscription_name, rule, is_new=True), output)
@@ -135,6 +161,7 @@ def create_rule(  # noqa: PLR0913, PLR0917 - an option each
 
 @rule_commands.command("update")
 @managing
+@_naming_fields
 def update_rule(  # noqa: PLR0913, PLR0917 - an option each
     namespace: Administration,
     topic_name: TopicOption,
@@ -145,9 +172,10 @@ def update_rule(  # noqa: PLR0913, PLR0917 - an option each
     filter_type: TypeOption = None,
     action_sql_expression: ActionOption = None,
     output: OutputOption = Output.TABLE,
+    **equal: str | None,
 ) -> None:
     """Change a rule's filter or action; what is not said stays. An empty action takes it away."""
-    described = _filter(filter_sql_expression, correlation, filter_type)
+    described = _filter(filter_sql_expression, _said(correlation, equal), filter_type)
     before = namespace.show_rule(topic_name, subscription_name, name)
     action = before.action
     if action_sql_expression is not None:
@@ -170,6 +198,12 @@ def delete_rule(
     print_deleted(name, output)
 
 
+def _said(values: list[str] | None, equal: Mapping[str, str | None]) -> list[str] | None:
+    """Return all that must be equal, as NAME=VALUE; None if nothing was said."""
+    named = [f"{name}={value}" for name, value in equal.items() if value is not None]
+    return [*(values or []), *named] or None
+
+
 def _filter(
     expression: str | None, values: list[str] | None, kind: FilterType | None
 ) -> Filter | None:
@@ -177,7 +211,8 @@ def _filter(
     said = [each for each in (expression, values, kind) if each is not None]
     if len(said) > 1:
         raise CommandFailed(
-            "a rule has one filter: --filter-sql-expression, --correlation or --filter-type"
+            "a rule has one filter: --filter-sql-expression, values that must be equal, or"
+            " --filter-type"
         )
     if expression is not None:
         return SqlFilter(expression)
@@ -194,7 +229,7 @@ def _correlation(values: list[str]) -> CorrelationFilter:
     for text in values:
         name, separator, value = text.partition("=")
         if not separator or not name:
-            raise CommandFailed(f"--correlation {text!r} must be like label=red")
+            raise CommandFailed(f"--correlation-filter-property {text!r} must be like colour=red")
         field = _FIELDS.get(_spelled(name))
         if field is None:
             properties[name.removeprefix(_OWN)] = value
@@ -203,7 +238,7 @@ def _correlation(values: list[str]) -> CorrelationFilter:
     try:
         return CorrelationFilter(**named, properties=properties)
     except ArgumentInvalid as error:
-        raise CommandFailed(f"--correlation: {error.message}") from None
+        raise CommandFailed(f"what must be equal: {error.message}") from None
 
 
 def _json(rule: Rule) -> dict[str, Any]:
