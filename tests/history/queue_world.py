@@ -8,7 +8,7 @@ and not several at once, where the threads of the stores would decide who answer
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -26,10 +26,11 @@ from bendybus.model.errors import (
     SessionLockLost,
     StoreUnavailable,
 )
-from bendybus.model.ids import SubQueue, fragment_of
+from bendybus.model.ids import FragmentIndex, SubQueue, fragment_of
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Outcome, Release
 from bendybus.store.checksum import CHECKSUM_SIZE
+from bendybus.store.port import QueueCounts
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected, QueueModel
 from tests.history.world import World
 
@@ -52,6 +53,9 @@ OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
 
 # A lock that somebody holds or held: the queue, the sub-queue, the lock itself.
 Token = tuple[str, SubQueue, Lock]
+
+# By fragment.
+Counts = Mapping[FragmentIndex, QueueCounts]
 
 
 class QueueWorld(World):
@@ -208,17 +212,30 @@ class QueueWorld(World):
     @invariant()
     def the_queues_hold_what_they_ought_to(self) -> None:
         self.come_to_rest()
-        for name, model in self.models.items():
-            for place in self.places:
-                reachable = [
-                    each
-                    for each in model.held_in(place)
-                    if each.fragment is None or self.is_message_online(name, each)
-                ]
-                shown = self.run(look_at(self.served(name).sub_queues[place]))
-                model.check(place, shown, reachable)
-            self.run(self.check_counts(name))
+        # All at once: a store that is asked forty times in turn wakes its thread as often.
+        places = [(name, place) for name in self.models for place in self.places]
+        shown, counts = self.run(self.look_around(places))
+        for (name, place), messages in zip(places, shown, strict=True):
+            model = self.models[name]
+            reachable = [
+                each
+                for each in model.held_in(place)
+                if each.fragment is None or self.is_message_online(name, each)
+            ]
+            model.check(place, messages, reachable)
+        # Where a message is, the model may have learned just now.
+        for (name, place), found in zip(places, counts, strict=True):
+            self.check_counts(name, place, found)
         self.check_more()
+
+    async def look_around(
+        self, places: Sequence[tuple[str, SubQueue]]
+    ) -> tuple[list[list[StoredMessage]], list[Counts]]:
+        """Return what the sub-queues of queues hold, and what their fragments count."""
+        sub_queues = [self.served(name).sub_queues[place] for name, place in places]
+        shown = asyncio.gather(*map(look_at, sub_queues))
+        counts = asyncio.gather(*map(counts_of, sub_queues))
+        return await shown, await counts
 
     def come_to_rest(self) -> None:
         """Let what goes on beside the steps come to its end, and note it."""
@@ -226,20 +243,10 @@ class QueueWorld(World):
     def check_more(self) -> None:
         """Check what else this history promises, now that all messages have been seen."""
 
-    async def check_counts(self, name: str) -> None:
-        sources = [
-            (place, source)
-            for place in self.places
-            for source in self.served(name).sub_queues[place].sources
-            if source.store.is_online
-        ]
-        found = await asyncio.gather(*(each.store.counts(each.number) for _, each in sources))
-        for (place, source), counts in zip(sources, found, strict=True):
-            held = [
-                each
-                for each in self.models[name].messages.values()
-                if each.fragment == source.fragment
-            ]
+    def check_counts(self, name: str, place: SubQueue, found: Counts) -> None:
+        for fragment, counts in found.items():
+            messages = self.models[name].messages.values()
+            held = [each for each in messages if each.fragment == fragment]
             assert counts.messages == sum(each.place is place for each in held)
             if place is SubQueue.MAIN:
                 self.check_bytes(counts.bytes, held)
@@ -263,6 +270,13 @@ async def look_at(sub_queue: ServedSubQueue) -> list[StoredMessage]:
         )
     )
     return [message for part in parts for message in part]
+
+
+async def counts_of(sub_queue: ServedSubQueue) -> Counts:
+    """Return what each fragment that can be reached counts."""
+    sources = [source for source in sub_queue.sources if source.store.is_online]
+    found = await asyncio.gather(*(each.store.counts(each.number) for each in sources))
+    return {each.fragment: counts for each, counts in zip(sources, found, strict=True)}
 
 
 async def browse_all(sub_queue: ServedSubQueue, count: int) -> list[StoredMessage]:
