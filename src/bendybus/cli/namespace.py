@@ -12,7 +12,7 @@ from bendybus.cli.access_rule import access_rule_commands
 from bendybus.cli.administered import managing
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import Output, OutputOption
-from bendybus.cli.shown_entity import print_json
+from bendybus.cli.shown_entity import print_deleted, print_json
 from bendybus.client.administration import Administration
 from bendybus.model.connection_string import ConnectionString
 from bendybus.model.hosts import host_beside
@@ -131,6 +131,7 @@ def delete_namespace(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask, also if it has entities.")
     ] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete a namespace with its keys and, once that is confirmed, with all its entities."""
     path = _path(name)
@@ -148,6 +149,7 @@ def delete_namespace(
             raise typer.Exit(1)
         path += "?withEntities=true"
     namespace.ask_json("DELETE", path)
+    print_deleted(shown["name"], output)
 
 
 @namespace_commands.command("exists")
