@@ -149,7 +149,10 @@ def test_a_broker_that_starts_is_given_way(tmp_path: Path) -> None:
     [
         (lambda data: (data / "store-01.db").unlink(), "store 1 is missing"),
         (lambda data: (data / "store-01.db").write_bytes(b"x" * 4096), "store-01.db"),
-        (lambda data: (data / "store-01.url").write_text("postgresql://"), "moved to PostgreSQL"),
+        (
+            lambda data: (data / "store-01.url").write_text("postgresql://"),
+            "moved to PostgreSQL.*pg_dump",
+        ),
         (lambda data: [path.unlink() for path in data.iterdir()], "holds no stores"),
     ],
 )

@@ -81,8 +81,9 @@ def _stores_to_copy(data: Path) -> dict[int, Path]:
     for number in moved_stores(data):
         raise DataFolderUnusable(
             f"store {number} of {data} was moved to PostgreSQL: what is there and what is here"
-            " cannot be copied as of one instant. Move all stores, and use what PostgreSQL has for"
-            " this, such as archiving its log"
+            " cannot be copied as of one instant. Move the other stores, too (bendybus store move),"
+            " and take pg_basebackup; until then, stop the broker, and copy the folder and pg_dump"
+            " the databases (docs/backup.md)"
         )
     files = store_files(data)
     if not files:
