@@ -5,16 +5,12 @@ nothing once nobody moves the store any more: whoever did holds a lock for as lo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-
-import psycopg
+from typing import Final
 
 from bendybus.store.moving.moving import Change, Notes, Taken
 from bendybus.store.moving.tables import BODY, NUMBERED, SEEN, TABLES, Key, MovedTable, Row
-from bendybus.store.postgres.column_types import column_types
-from bendybus.store.postgres.connecting import connect, shown
 from bendybus.store.postgres.locks import NOBODY_MOVES, TAKE_TURN
-from bendybus.store.postgres.moving_to import take_move
+from bendybus.store.postgres.moving_session import MovingSession
 
 SIZES_TOGETHER: Final = 2000
 # Less than others wait for their turn; longer than between two steps of a move.
@@ -33,22 +29,12 @@ SELECT place FROM (
 """
 
 
-class PostgresSource:
+class PostgresSource(MovingSession):
     """Reads the tables of a store. Used by one thread."""
 
     def __init__(self, url: str, target_url: str) -> None:
         self._target_url = target_url
-        self._connection = connect(url, purpose="move away", settings=_SETTINGS, patience=90)
-        try:
-            take_move(self._connection, shown(url))
-            self._types = column_types(self._connection)
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def close(self) -> None:
-        """End the session, and with it the notes."""
-        self._connection.close()
+        super().__init__(url, purpose="move away", settings=_SETTINGS)
 
     def begin(self) -> None:
         """Note from here on what changes."""
@@ -184,9 +170,6 @@ class PostgresSource:
                 ).fetchall()
                 given[name] = number or 0
         return {name: int(given[name]) for name in NUMBERED}
-
-    def _run(self, text: str, values: Sequence[Any] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
-        return self._connection.execute(text.encode(), values or None)
 
 
 class _NotesOf:

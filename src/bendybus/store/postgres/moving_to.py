@@ -8,17 +8,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import psycopg
-
 from bendybus.model.errors import StoreRefused
 from bendybus.store.identity import StoreIdentity
-from bendybus.store.moving.moving import Change, MoveFailed
+from bendybus.store.moving.moving import Change
 from bendybus.store.moving.tables import BODY, SEEN, TABLES, MovedTable, Row
-from bendybus.store.postgres.column_types import column_types
-from bendybus.store.postgres.connecting import connect, shown
 from bendybus.store.postgres.identity import MOVING
-from bendybus.store.postgres.locks import TRY_MOVE
 from bendybus.store.postgres.migrating import make_tables
+from bendybus.store.postgres.moving_session import MovingSession
 from bendybus.store.postgres.texts import to_store
 
 _EVERY: Final = (*TABLES, SEEN)
@@ -31,27 +27,14 @@ _SETTINGS: Final = {
 _NUMBERED_BY_ROWS: Final = {"entity", "queue"}
 
 
-class PostgresTarget:
+class PostgresTarget(MovingSession):
     """Fills a database. Used by one thread."""
 
     def __init__(self, url: str, identity: StoreIdentity, *, is_escaped: bool) -> None:
         self._identity = identity
         # Whether texts come as they are kept here.
         self._is_escaped = is_escaped
-        self._shown = shown(url)
-        self._connection = connect(
-            url, purpose=f"move {identity.number}", settings=_SETTINGS, patience=90
-        )
-        try:
-            self._claim()
-            self._types = column_types(self._connection)
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def close(self) -> None:
-        """End the session."""
-        self._connection.close()
+        super().__init__(url, purpose=f"move {identity.number}", settings=_SETTINGS)
 
     def prepare(self) -> None:
         """Empty it, but for contents, which an earlier try has copied."""
@@ -98,8 +81,8 @@ class PostgresTarget:
             self._run("DELETE FROM seen_id WHERE queue NOT IN (SELECT number FROM queue)")
             self._run("UPDATE generation SET number = number + 1")
 
-    def _claim(self) -> None:
-        take_move(self._connection, self._shown)
+    def _make_ready(self) -> None:
+        """Claim the database, with a mark."""
         make_tables(self._connection, self._shown)
         mark = MOVING + self._identity.cluster
         row = self._run("SELECT cluster, number FROM identity").fetchone()
@@ -140,16 +123,6 @@ class PostgresTarget:
             f" WHERE {same}",
             [list(each) for each in values],
         )
-
-    def _run(self, text: str, values: Sequence[Any] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
-        return self._connection.execute(text.encode(), values or None)
-
-
-def take_move(connection: "psycopg.Connection[tuple[Any, ...]]", where: str) -> None:
-    """Be the only one that moves a store to or from a database, as long as the session lives."""
-    [(is_ours,)] = connection.execute(TRY_MOVE).fetchall()
-    if not is_ours:
-        raise MoveFailed(f"somebody else moves a store to or from {where} just now")
 
 
 def _kept(value: object) -> object:
