@@ -124,6 +124,15 @@ class AmqpConnection:
         pending.clear()
         return self._read(data)
 
+    @property
+    def unfinished_bytes_max(self) -> int:
+        """How much is kept, on all links, of deliveries of which more is to come."""
+        return self._outbox.unfinished_bytes_max
+
+    @unfinished_bytes_max.setter
+    def unfinished_bytes_max(self, size: int) -> None:
+        self._outbox.unfinished_bytes_max = size
+
     def data_to_send(self) -> bytes:
         """Return and forget what must go to the peer."""
         data = self._outbox.take()

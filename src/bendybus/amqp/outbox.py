@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from bendybus.amqp.deliveries import Assembly
 from bendybus.amqp.frames import FRAME_SIZE_MIN_MAX
+
+UNFINISHED_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class Outbox:
@@ -19,6 +24,8 @@ class Outbox:
         "link_count",
         "peer_handle_count",
         "prelude",
+        "unfinished_bytes",
+        "unfinished_bytes_max",
     )
 
     def __init__(self) -> None:
@@ -32,6 +39,25 @@ class Outbox:
         """Links that have a handle of ours."""
         self.peer_handle_count = 0
         """Links that have a handle of the peer's."""
+        self.unfinished_bytes = 0
+        """What is kept of deliveries of which more is to come, on all links."""
+        self.unfinished_bytes_max = UNFINISHED_BYTES_MAX
+
+    def keep(self, assembly: Assembly, part: bytes, size_max: int) -> bool:
+        """Keep a part of a delivery; False if too much is kept of this one and others.
+
+        One alone may be as large as its link allows.
+        """
+        before = len(assembly.payload)
+        assembly.add(part, size_max)
+        after = len(assembly.payload)
+        self.unfinished_bytes += after - before
+        return self.unfinished_bytes <= max(after, self.unfinished_bytes_max)
+
+    def drop(self, assembly: Assembly | None) -> None:
+        """No longer keep what there is of a delivery: it is whole, or never will be."""
+        if assembly is not None:
+            self.unfinished_bytes -= len(assembly.payload)
 
     def release(self) -> None:
         """Let frames follow what is in the prelude."""

@@ -77,8 +77,7 @@ class AmqpSession:
     """We ended it because the peer broke a rule."""
     peer_channel: int | None = None
     unsettled: dict[int, OutgoingDelivery] = field(default_factory=dict)
-    """What we sent and the peer has not decided about. It belongs to the session and not to links,
-    because a disposition names ids of the session."""
+    """What we sent and the peer has not decided about. Of all links: dispositions name ids."""
     vain_ids: tuple[int, int] = (0, 0)  # the next delivery id, and ids sought in vain since then
     links: dict[int, AmqpLink] = field(default_factory=dict)
     """By our handle."""
@@ -128,8 +127,9 @@ class AmqpSession:
         """Forget all links and deliveries: the session is over."""
         self.window.outbox.link_count -= len(self.links)
         self.window.outbox.peer_handle_count -= len(self.links_by_peer_handle)
-        for link in (*self.links.values(), *self.links_by_peer_handle.values()):
+        for link in {*self.links.values(), *self.links_by_peer_handle.values()}:
             link.advance(LinkInput.SESSION_OVER)
+            self.window.outbox.drop(link.assembly)
         for table in (self.links, self.links_by_peer_handle, self.ready_receivers):
             table.clear()
         self.pending_attaches.clear()
@@ -297,6 +297,7 @@ class AmqpLink:
         session = self.session
         session.window.emit(Detach(handle=self.handle, closed=closed, error=error))
         session.ready_receivers.pop(self.peer_handle, None)
+        session.window.outbox.drop(self.assembly)
         self.assembly = None
         session.remove_link(self)
 
@@ -422,8 +423,7 @@ class AmqpLink:
     def send_many(self, deliveries: Sequence[tuple[bytes, bytes, object]], *, settled: bool) -> int:
         """Send payloads with their tags and parcels, as far as it goes; return how many were sent.
 
-        The same as `send` for each, but cheaper: what does not change from one
-        delivery to the next is looked up once.
+        The same as `send` for each, but what does not change between them is looked up once.
         """
         session = self.session
         window = session.window

@@ -125,6 +125,7 @@ def take_detach(session: AmqpSession, detach: Detach, events: list[Event]) -> No
     link.advance(LinkInput.RECEIVE_DETACH)
     del session.links_by_peer_handle[detach.handle]
     session.window.outbox.peer_handle_count -= 1
+    session.window.outbox.drop(link.assembly)
     link.assembly = None
     _note_readiness(link)
     if link.was_announced:
@@ -181,10 +182,17 @@ def take_transfer(
     assembly.settled = assembly.settled or bool(transfer.settled)
     if transfer.state is not None:
         assembly.state = transfer.state
-    if not transfer.aborted:
-        assembly.add(payload, link.message_size_max)
+    outbox = session.window.outbox
+    link.assembly = assembly
+    if not (transfer.aborted or outbox.keep(assembly, payload, link.message_size_max)):
+        raise SessionFault(
+            RESOURCE_LIMIT_EXCEEDED,
+            f"{outbox.unfinished_bytes} bytes are there of deliveries that are not complete",
+        )
     is_whole = transfer.aborted or not transfer.more
-    link.assembly = None if is_whole else assembly
+    if is_whole:
+        outbox.drop(assembly)
+        link.assembly = None
     _note_readiness(link)
     if is_whole:
         link.delivery_count = (link.delivery_count + 1) & SERIAL_MASK

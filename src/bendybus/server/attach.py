@@ -52,6 +52,8 @@ from bendybus.server.via_link import DESTINATION, ViaLink
 
 UNLIMITED: Final = 2**64 - 1
 REQUEST_BYTES_MAX: Final = 4 * 1024 * 1024
+# Whoever puts a token has proved nothing yet.
+TOKEN_REQUEST_BYTES_MAX: Final = 64 * 1024
 _SETTLED_BY_SENDER: Final = 1
 
 LinkHandler = (
@@ -273,7 +275,7 @@ def _attach_requests(link: AmqpLink, address: Address, nodes: Nodes) -> RequestL
             return await node.answer(request)
 
     link.accept_attach(max_message_size=UNLIMITED, properties={})
-    link.message_size_max = REQUEST_BYTES_MAX
+    link.message_size_max = TOKEN_REQUEST_BYTES_MAX if address.is_cbs else REQUEST_BYTES_MAX
     return RequestLink(nodes.outlet, link, answer, candidates, nodes.clock)
 
 

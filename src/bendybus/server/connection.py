@@ -25,6 +25,7 @@ from bendybus.amqp.events import (
     SessionFlowReceived,
     TransferReceived,
 )
+from bendybus.amqp.outbox import UNFINISHED_BYTES_MAX
 from bendybus.amqp.outcomes import AmqpError
 from bendybus.amqp.session import AmqpLink, AmqpSession
 from bendybus.broker.clock import Clock
@@ -52,6 +53,8 @@ from bendybus.server.visitor import Visitor
 
 # A client that has proved nothing by then is not going to.
 UNPROVEN_SECONDS_MAX: Final = 20
+# What is kept of its deliveries that are not complete, on all links: it has tokens to put.
+UNPROVEN_UNFINISHED_BYTES_MAX: Final = 256 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +76,7 @@ class ClientConnection(asyncio.Protocol):
         self._service = service
         self._connections = connections
         self._amqp = AmqpConnection(service.settings)
+        self._amqp.unfinished_bytes_max = UNPROVEN_UNFINISHED_BYTES_MAX
         self.visitor = Visitor(service.hosts, service.clock)
         self._transactions = OpenTransactions(service.transaction_limits, service.clock)
         self._links: dict[AmqpLink, LinkHandler] = {}
@@ -279,6 +283,8 @@ class ClientConnection(asyncio.Protocol):
             self._release,
         )
         handler = attach_link(event, nodes)
+        if not visitor.grants.is_empty:
+            self._amqp.unfinished_bytes_max = UNFINISHED_BYTES_MAX
         if handler is not None:
             self._links[event.link] = handler
             self._used[event.link] = nodes.found

@@ -12,11 +12,11 @@ from functools import partial
 import pytest
 
 from bendybus.amqp.outcomes import Accepted
-from bendybus.amqp.performatives import Attach, Begin, Detach, Source
+from bendybus.amqp.performatives import Attach, Begin, Detach, End, Source
 from bendybus.amqp.values import Symbol
 from bendybus.broker.receive import ACQUIRE_BYTES_MAX
 from bendybus.server import outlet
-from bendybus.server.connection import ClientConnection
+from bendybus.server.connection import UNPROVEN_UNFINISHED_BYTES_MAX, ClientConnection
 from bendybus.server.incoming_link import STORING_MAX
 from bendybus.server.outlet import UNSENT_BYTES_MAX, UNSTORED_BYTES_MAX
 from bendybus.testing.wire_client import WAIT_SECONDS, WireClient, WireLink, frame, sending
@@ -214,6 +214,21 @@ async def test_deliveries_of_nothing_have_a_bound_as_well(
         await _until(lambda: not connection.outlet.transport.is_reading())
 
     await _until(lambda: unstored() == 0)
+
+
+async def test_a_client_that_proved_nothing_cannot_leave_much_half_said(served: Served) -> None:
+    client = await served.stranger()
+    await client.log_in()
+    await client.begin()
+    size = 60_000
+    for handle in range(1 + UNPROVEN_UNFINISHED_BYTES_MAX // size):
+        node = await client.sender("$cbs", handle=handle)
+        node.send(bytes(size), handle, more=True)
+
+    ended = (await client.hear(End)).body
+
+    assert ended.error is not None
+    assert ended.error.condition == "amqp:resource-limit-exceeded"
 
 
 # A store that is slow to answer

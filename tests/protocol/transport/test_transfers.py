@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from bendybus.amqp.conditions import RESOURCE_LIMIT_EXCEEDED
 from bendybus.amqp.events import (
     OversizedTransferReceived,
     SessionFailed,
     TransferReceived,
 )
 from bendybus.amqp.faults import CannotSend
-from bendybus.amqp.performatives import Accepted, Detach, TransactionalState, Transfer
+from bendybus.amqp.performatives import Accepted, Detach, End, TransactionalState, Transfer
 from tests.protocol.transport.conversation import Peer, flow, one, transfer
 
 TAG = b"t" * 16
@@ -126,6 +127,39 @@ def test_a_delivery_larger_than_the_links_limit_is_told_without_its_bytes() -> N
     events = peer.say(transfer(None), payload=b"x")
     assert events == [OversizedTransferReceived(link, 2, b"tag", True, None, 13)]
     one(TransferReceived, peer.say(transfer(3)))
+
+
+def test_what_is_not_complete_is_bounded_over_all_links_but_one_alone_may_be_large() -> None:
+    peer = Peer().opened().begun().begun(1)
+    peer.engine.unfinished_bytes_max = 100
+    first, second = peer.attached(handle=0), peer.attached(handle=0, channel=1)
+    peer.say(transfer(0, more=True), payload=bytes(150))
+    peer.say(transfer(None), payload=bytes(150))
+    peer.say(transfer(1, more=True), payload=bytes(60))
+    peer.say(transfer(0, more=True), payload=bytes(40), channel=1)
+    peer.say(transfer(None, aborted=True), channel=1)
+    peer.say(transfer(1, more=True), payload=bytes(40), channel=1)
+    assert first.session.is_answerable
+    failed = one(SessionFailed, peer.say(transfer(None, more=True), payload=b"1", channel=1))
+    assert (failed.session, failed.condition) == (second.session, RESOURCE_LIMIT_EXCEEDED)
+    assert len(one(TransferReceived, peer.say(transfer(None), payload=bytes(40))).payload) == 100
+
+
+@pytest.mark.parametrize("ending", [Detach(handle=0, closed=True), End()], ids=["link", "session"])
+def test_what_never_will_be_complete_does_not_count(ending: Detach | End) -> None:
+    peer = Peer().opened().begun()
+    peer.engine.unfinished_bytes_max = 100
+    for _ in range(3):
+        link = peer.attached()
+        peer.say(transfer(0, more=True), payload=bytes(80))
+        peer.say(ending)
+        link.detach()
+        if isinstance(ending, End):
+            peer.begun()
+        peer.attached(handle=1)
+        peer.say(transfer(0, handle=1, more=True), payload=bytes(90))
+        assert peer.say(transfer(None, handle=1, aborted=True)) == []
+        peer.say(Detach(handle=1, closed=True))
 
 
 def test_half_a_delivery_is_forgotten_with_its_link() -> None:
