@@ -94,6 +94,15 @@ def children_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def busy_seconds() -> float:
+    """Processor time of the whole machine since it began, the kernel's own work included."""
+    user, nice, system, _, _, *interrupts_and_stolen = (
+        int(ticks) for ticks in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    )
+    ticks = user + nice + system + sum(interrupts_and_stolen)
+    return ticks / CLOCK_TICKS_PER_SECOND
+
+
 def with_cpu_shares(broker_pid: int, work: Callable[[], T]) -> tuple[T, CpuShares]:
     """Do the work, and say how many cores the broker and the clients used for it."""
     broker_before, clients_before = cpu_seconds(broker_pid), children_cpu_seconds()

@@ -75,6 +75,10 @@ class Figure(StrEnum):
     ONE_WORKER_RECEIVE = "receive by two clients, one worker"
     TWO_WORKERS_SEND = "send by two clients, two workers"
     TWO_WORKERS_RECEIVE = "receive by two clients, two workers"
+    ONE_WORKER_SEND_CPU = "processor time of the machine, per message sent, one worker"
+    ONE_WORKER_RECEIVE_CPU = "processor time of the machine, per message received, one worker"
+    TWO_WORKERS_SEND_CPU = "processor time of the machine, per message sent, two workers"
+    TWO_WORKERS_RECEIVE_CPU = "processor time of the machine, per message received, two workers"
     VAIN_ACQUIRES = "acquires in vain, three front ends on two stores"
     FRONT_ENDS_RECEIVE = "receive and settle, three front ends on two stores"
 
@@ -103,6 +107,10 @@ UNITS = {
     Figure.SERVER_SEND_CPU: "µs",
     Figure.FRONT_END_RECEIVE_CPU: "µs",
     Figure.SERVER_RECEIVE_CPU: "µs",
+    Figure.ONE_WORKER_SEND_CPU: "µs",
+    Figure.ONE_WORKER_RECEIVE_CPU: "µs",
+    Figure.TWO_WORKERS_SEND_CPU: "µs",
+    Figure.TWO_WORKERS_RECEIVE_CPU: "µs",
 }
 RATE_UNIT = "/s"
 

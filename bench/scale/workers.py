@@ -4,14 +4,26 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from typing import Final
 
 from bench.features.stage import Side, Stage, in_turns
-from bench.processes import with_cpu_shares
+from bench.processes import busy_seconds, with_cpu_shares
 from bench.readings import Figure, Reading
 from bench.scenarios import Turn
 from bench.subject_bendybus import KINDS, Bendybus, Entities
 
-CLIENTS = 2
+CLIENTS: Final = 2
+# Of each number of workers: the rate of sends and what one costs, the same of receives.
+FIGURES: Final = {
+    1: (
+        (Figure.ONE_WORKER_SEND, Figure.ONE_WORKER_SEND_CPU),
+        (Figure.ONE_WORKER_RECEIVE, Figure.ONE_WORKER_RECEIVE_CPU),
+    ),
+    CLIENTS: (
+        (Figure.TWO_WORKERS_SEND, Figure.TWO_WORKERS_SEND_CPU),
+        (Figure.TWO_WORKERS_RECEIVE, Figure.TWO_WORKERS_RECEIVE_CPU),
+    ),
+}
 
 
 def workers(stage: Stage) -> Iterator[Reading]:
@@ -21,8 +33,8 @@ def workers(stage: Stage) -> Iterator[Reading]:
             side.warm_up()
         yield from in_turns(
             stage.size.scale.repeats,
-            lambda _: _readings(one, (Figure.ONE_WORKER_SEND, Figure.ONE_WORKER_RECEIVE)),
-            lambda _: _readings(two, (Figure.TWO_WORKERS_SEND, Figure.TWO_WORKERS_RECEIVE)),
+            lambda _: _readings(one, 1),
+            lambda _: _readings(two, CLIENTS),
         )
 
 
@@ -35,13 +47,19 @@ def _broker(stage: Stage, count: int) -> Iterator[Side]:
         yield Side(Turn(stage.clients, broker, stage.kind, stage.size), folder)
 
 
-def _readings(side: Side, figures: tuple[Figure, Figure]) -> Iterator[Reading]:
-    # Both clients share what there is; a client that is done early would leave the other alone.
-    each = side.size.scale.messages // CLIENTS
-    calls = (lambda: side.send(each), lambda: side.receive(each * 9 // 10))
-    for figure, call in zip(figures, calls, strict=True):
-        rate, cpu = with_cpu_shares(side.broker.pid, partial(_at_once, call))
-        yield side.reading(figure, rate, cpu=cpu)
+def _readings(side: Side, count: int) -> Iterator[Reading]:
+    # Both clients share what there is. Who is done first leaves with up to as many locked as it had
+    # in flight, and the other must find enough without these.
+    to_send = side.size.scale.messages // CLIENTS
+    to_receive = to_send - max(to_send // 10, side.size.in_flight)
+    calls = ((side.send, to_send), (side.receive, to_receive))
+    for (of_rate, of_cost), (call, each) in zip(FIGURES[count], calls, strict=True):
+        before = busy_seconds()
+        rate, cpu = with_cpu_shares(side.broker.pid, partial(_at_once, partial(call, each)))
+        spent = busy_seconds() - before
+        yield side.reading(of_rate, rate, cpu=cpu)
+        # The machine's cores over this are the most that it can do, however well they are used.
+        yield side.reading(of_cost, spent / (each * CLIENTS) * 1e6)
     side.clients.drain(side.broker, side.queue)
 
 

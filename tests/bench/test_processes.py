@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from bench.machine import filesystem_of
 from bench.processes import (
     BenchmarkError,
+    busy_seconds,
     cpu_seconds,
     environment_without,
     family,
@@ -47,6 +49,16 @@ def test_a_busy_broker_and_idle_clients_are_told_apart() -> None:
     _, shares = with_cpu_shares(os.getpid(), spin)
     assert shares.broker_cores > 0
     assert shares.client_cores == 0
+
+
+def test_the_machine_is_busy_for_as_long_as_its_processes_and_on_all_of_its_cores_at_most() -> None:
+    begun, ours, all_of_it = time.monotonic(), cpu_seconds(os.getpid()), busy_seconds()
+    until = ours + 0.1
+    wait_until(lambda: cpu_seconds(os.getpid()) >= until, seconds_max=10, what="processor time")
+    spent, seconds = busy_seconds() - all_of_it, time.monotonic() - begun
+    # Each of the cores, and each process, is read to a hundredth of a second.
+    cores = os.cpu_count() or 1
+    assert 0.1 - 0.02 * cores <= spent <= (seconds + 0.02) * cores
 
 
 def test_a_brokers_own_variables_are_kept_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
