@@ -120,8 +120,9 @@ def test_every_namespace_is_announced_as_its_tier_makes_it() -> None:
     second = Namespace("second", queues=(Queue("orders"),), tier=premium)
     settings = settle([], Namespace("first", queues=(Queue("orders"),)), [second, Namespace("c")])
     text = announcement(settings, USUAL)
-    assert "Entities of namespace first:\n  orders  queue, conventional, 1 GB" in text
+    assert "Configured entities of namespace first:\n  orders  queue, conventional, 1 GB" in text
     assert (
-        "Entities of namespace second:\n  orders  queue, partitioned over 2 fragments, 2 GB in all"
+        "Configured entities of namespace second:\n"
+        "  orders  queue, partitioned over 2 fragments, 2 GB in all"
     ) in text
     assert "No entities configured for namespace c." in text

@@ -8,7 +8,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, Final
 
-from bendybus.cli.connected import connection_string_explained, trusting
+from bendybus.cli.connected import TRUST, connection_string_explained, trusting
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
@@ -17,11 +17,12 @@ from bendybus.cli.options import (
     UrlOption,
 )
 from bendybus.client.administration import Administration
-from bendybus.client.errors import ClientError, ConnectionLost, Unauthorized
+from bendybus.client.errors import ClientError, ConnectionLost, NotTrusted, Unauthorized
 from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
 
 _HINTS: Final[dict[type[ClientError], str]] = {
+    NotTrusted: f"; {TRUST}",
     ConnectionLost: "; start one with `bendybus serve`, or say where it is with --management-url",
     Unauthorized: " Give the connection string of a rule that may manage with --connection-string",
 }

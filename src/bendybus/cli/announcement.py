@@ -108,7 +108,7 @@ def _entities_of(namespace: Namespace) -> Iterator[str]:
     if not namespace.entities:
         yield f"No entities configured for namespace {namespace.name}."
         return
-    yield f"Entities of namespace {namespace.name}:"
+    yield f"Configured entities of namespace {namespace.name}:"
     width = max(len(entity.name) for entity in namespace.entities)
     for queue in namespace.queues:
         yield f"  {queue.name:<{width}}  queue, {_kind(queue, namespace)}"

@@ -95,6 +95,7 @@ Let clients trust the authority. {authority.name} is no secret; {authority.stem}
            sudo cp {ca} /usr/local/share/ca-certificates/bendybus.crt
            sudo update-ca-certificates
   Java     keytool -importcert -cacerts -noprompt -alias bendybus -file {ca}
-  bendybus and most of OpenSSL
+  bendybus --authority {ca}
+  Most of OpenSSL
            SSL_CERT_FILE={ca}
 Other systems: docs/tls.md"""

@@ -10,11 +10,12 @@ from typing import Final
 from bendybus.cli.failure import CommandFailed
 from bendybus.client import Client
 from bendybus.client.endpoint import Endpoint, endpoint_of
-from bendybus.client.errors import ClientError, Unauthorized
+from bendybus.client.errors import ClientError, NotTrusted, Unauthorized
 from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
 
 CONNECT_SECONDS: Final = 5.0
+TRUST: Final = "name the certificate of its authority with --authority"
 _SESSION: Final = "; name a session with --session"
 # By the words of the service, which has one condition for many things that are not allowed.
 _ADVICE: Final = {
@@ -56,6 +57,8 @@ def _advice(error: ClientError) -> str:
     """Say what to do about a refusal, where that is an option of the command."""
     if isinstance(error, Unauthorized):
         return "; give the connection string of a rule that may do this with --connection-string"
+    if isinstance(error, NotTrusted):
+        return f" {TRUST[0].upper()}{TRUST[1:]}"
     return next((text for words, text in _ADVICE.items() if words in str(error)), "")
 
 

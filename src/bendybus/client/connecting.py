@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from bendybus.client.connection import Connection
 from bendybus.client.endpoint import TOKEN_RENEWED_AFTER, Credential, Endpoint, utc_now
-from bendybus.client.errors import ClientClosed, ClientError, ConnectionLost
+from bendybus.client.errors import ClientClosed, ClientError, ConnectionLost, NotTrusted
 from bendybus.client.requesting import request
 from bendybus.client.steps import Connect, Flush, Step, Wait, pause, wait_for
 
@@ -133,6 +133,10 @@ class Connector:
         connection = Connection(self._endpoint, self._container_id)
         try:
             yield Connect(connection, until)
+        except ssl.SSLCertVerificationError as error:
+            raise NotTrusted(
+                f"The certificate of {self._endpoint} cannot be trusted ({error.verify_message})."
+            ) from error
         except OSError as error:
             raise ConnectionLost(
                 f"Cannot connect to {self._endpoint}: {str(error) or type(error).__name__}.",

@@ -34,6 +34,12 @@ class ConnectionLost(ClientError):
     default_retryable = True
 
 
+class NotTrusted(ConnectionLost):
+    """Nobody that this machine trusts vouches for the certificate of the server."""
+
+    default_retryable = False
+
+
 class LinkLost(ClientError):
     """The broker ended a link; what was under way on it may or may not have been done."""
 

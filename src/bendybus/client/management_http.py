@@ -16,6 +16,7 @@ from bendybus.client.errors import (
     ClientError,
     ConnectionLost,
     InvalidOperation,
+    NotTrusted,
     QuotaExceeded,
     error_of_status,
 )
@@ -131,9 +132,8 @@ class ManagementHttp:
 
     def _lost(self, error: Exception) -> ClientError:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return ClientError(
-                f"the certificate of {self.url} cannot be trusted ({error.verify_message}); name"
-                " the file of its authority in SSL_CERT_FILE"
+            return NotTrusted(
+                f"the certificate of {self.url} cannot be trusted ({error.verify_message})"
             )
         reason = "it did not answer in time" if isinstance(error, TimeoutError) else error
         return ConnectionLost(f"no broker answers at {self.url} ({reason})")
