@@ -177,7 +177,7 @@ def _attach_receiver(event: AttachReceived, nodes: Nodes) -> LinkHandler:
         if address.is_management:
             _queue(address, nodes)
         link.accept_attach(max_message_size=UNLIMITED, properties={})
-        return ResponseLink(link, address)
+        return ResponseLink(link, address, nodes.outlet)
     queue = _queue(address, nodes)
     access = Access(RIGHTS_NEEDED[Action.RECEIVE], address)
     nodes.grants.require(access.right, address, nodes.moment())

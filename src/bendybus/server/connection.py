@@ -349,7 +349,7 @@ class ClientConnection(asyncio.Protocol):
         handler = self._forget_link(link)
         if isinstance(handler, OutgoingLink):
             self.outlet.spawn(handler.close())
-        elif isinstance(handler, CoordinatorLink):
+        elif isinstance(handler, CoordinatorLink | ResponseLink):
             handler.close()
         elif isinstance(handler, PendingSession):
             handler.cancel()

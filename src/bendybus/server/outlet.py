@@ -31,6 +31,8 @@ class Outlet:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_flush_due = False
+        # Responses that wait for the client's credit, on all its links.
+        self.response_bytes = 0
         self._unstored_bytes = 0
         self._is_storing_slow = False
         self._is_reading = True

@@ -74,17 +74,19 @@ class RequestLink:
         except DecodeError as error:
             self._settle(event, rejected(ArgumentInvalid(f"The request: {error}."), now))
             return
-        properties, body = await self._answer(request)
+        # First, whether it can be answered: otherwise it is not done.
         response_link = choose_response_link(self._candidates(), self.link, request.reply_to)
         if response_link is None:
             text = "There is no link to answer on; attach a receiver to the same node first."
             self._settle(event, rejected(ArgumentInvalid(text), now))
             return
-        if response_link.send(encode_response(request, properties, body)):
-            self._settle(event, ACCEPTED)
-        else:
-            busy = ServerBusy("Too many responses wait for credit on the response link.")
+        if not response_link.has_room:
+            busy = ServerBusy("Too many responses wait for credit on their links.")
             self._settle(event, rejected(busy, now))
+            return
+        properties, body = await self._answer(request)
+        response_link.send(encode_response(request, properties, body))
+        self._settle(event, ACCEPTED)
 
     def _settle(self, event: TransferReceived, outcome: object) -> None:
         if not event.settled:

@@ -18,9 +18,12 @@ from bendybus.amqp.session import AmqpLink, OutgoingDelivery
 from bendybus.amqp.terminus import Target
 from bendybus.amqp.values import DecodeError
 from bendybus.model.addresses import Address
+from bendybus.server.outlet import Outlet
 
-# Responses that wait for the client's credit. Past that, the client is not reading them.
+# Responses that wait for the client's credit, of one link, and bytes of those of all links of a
+# connection. Past that, the client is not reading them.
 RESPONSES_WAITING_MAX: Final = 1000
+RESPONSES_BYTES_MAX: Final = 8 * 1024 * 1024
 _REPLY_TO: Final = 4
 
 
@@ -83,9 +86,10 @@ def encode_response(request: Request, properties: dict[object, object], body: ob
 class ResponseLink:
     """A link on which a client takes the responses of one node."""
 
-    def __init__(self, link: AmqpLink, address: Address) -> None:
+    def __init__(self, link: AmqpLink, address: Address, outlet: Outlet) -> None:
         self.link = link
         self.address = address
+        self._outlet = outlet
         self._waiting: deque[bytes] = deque()
         self._sent = 0
 
@@ -96,13 +100,23 @@ class ResponseLink:
         target = attach.target if attach is not None else None
         return target.address if isinstance(target, Target) else None
 
-    def send(self, payload: bytes) -> bool:
-        """Send a response, now or when there is credit. False: too many wait."""
-        if len(self._waiting) >= RESPONSES_WAITING_MAX:
-            return False
-        self._waiting.append(payload)
-        self.pump()
-        return True
+    @property
+    def has_room(self) -> bool:
+        """Whether one more response may wait, of whatever size it will be."""
+        is_small = self._outlet.response_bytes <= RESPONSES_BYTES_MAX
+        return is_small and len(self._waiting) < RESPONSES_WAITING_MAX
+
+    def send(self, payload: bytes) -> None:
+        """Send a response, now or when there is credit; never, if the link is gone by now."""
+        if self.link.is_open:
+            self._waiting.append(payload)
+            self._outlet.response_bytes += len(payload)
+            self.pump()
+
+    def close(self) -> None:
+        """Forget what waits: the link is gone."""
+        self._outlet.response_bytes -= sum(map(len, self._waiting))
+        self._waiting.clear()
 
     def pump(self) -> None:
         """Send what waits, as far as the credit goes."""
@@ -112,7 +126,9 @@ class ResponseLink:
         while self._waiting and link.sendable() > 0:
             self._sent += 1
             tag = self._sent.to_bytes(16, "big")
-            link.send(self._waiting.popleft(), tag, settled=link.snd_settle_mode == 1)
+            payload = self._waiting.popleft()
+            self._outlet.response_bytes -= len(payload)
+            link.send(payload, tag, settled=link.snd_settle_mode == 1)
 
     def confirm(self, deliveries: list[OutgoingDelivery]) -> None:
         """Settle what the client accepted."""

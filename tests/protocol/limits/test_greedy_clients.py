@@ -11,11 +11,12 @@ from functools import partial
 
 import pytest
 
-from bendybus.amqp.outcomes import Accepted
+from bendybus.amqp.outcomes import Accepted, Rejected
 from bendybus.amqp.performatives import Attach, Begin, Detach, End, Source
 from bendybus.amqp.values import Symbol
 from bendybus.broker.receive import ACQUIRE_BYTES_MAX
 from bendybus.server import outlet
+from bendybus.server import requests as requests_module
 from bendybus.server.connection import UNPROVEN_UNFINISHED_BYTES_MAX, ClientConnection
 from bendybus.server.incoming_link import STORING_MAX
 from bendybus.server.outlet import UNSENT_BYTES_MAX, UNSTORED_BYTES_MAX
@@ -147,6 +148,42 @@ async def test_responses_to_a_client_that_never_reads_are_bounded(served: Served
         await polite.ask("com.microsoft:peek-message", {"message-count": 1})
 
     assert _unsent(connection) <= UNSENT_BYTES_MAX + SLACK_BYTES
+
+
+@pytest.mark.parametrize("ending", ["taken", "detached"])
+async def test_responses_that_nobody_takes_are_bounded_over_all_links(
+    served: Served, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_module, "RESPONSES_BYTES_MAX", 300_000)
+    await _filled(served, 1, 200_000)
+    client = await served.client()
+    asking, waiting = await _request_links(client, "orders", 2)
+    others, _ = await _request_links(client, OTHER, 4)
+    peek = request("com.microsoft:peek-message", {})
+    for number in range(2):
+        assert await asking.sent(peek, number) == Accepted()
+
+    refused = await others.sent(peek, 2)
+
+    assert isinstance(refused, Rejected)
+    assert refused.error is not None
+    assert refused.error.condition == "com.microsoft:server-busy"
+    if ending == "taken":
+        waiting.flow(link_credit=1)
+        await waiting.receive()
+    else:
+        client.say(Detach(handle=waiting.handle, closed=True))
+        await waiting.detached()
+    assert await others.sent(peek, 3) == Accepted()
+
+
+async def _request_links(client: WireClient, queue: str, handle: int) -> tuple[WireLink, WireLink]:
+    """Attach links for requests and for responses, and give no credit for those."""
+    node = f"{queue}/$management"
+    return (
+        await client.sender(node, handle=handle),
+        await client.receiver(node, handle=handle + 1),
+    )
 
 
 async def test_a_client_that_reads_again_gets_everything(served: Served) -> None:

@@ -440,11 +440,15 @@ async def test_a_request_without_a_link_to_answer_on_is_rejected(served: Served)
     client = await served.client()
     requests = await client.sender("orders/$management")
 
-    outcome = await requests.sent(request("com.microsoft:peek-message", {}), 0)
+    await (await client.sender("orders", handle=5)).sent(message(), 1)
+    delete = {"message-count": Int(1), "enqueued-time-utc": Timestamp(NOON)}
+
+    outcome = await requests.sent(request("com.microsoft:batch-delete-messages", delete), 0)
 
     assert isinstance(outcome, Rejected)
     assert outcome.error is not None
     assert "receiver" in str(outcome.error.description)
+    assert await served.count("orders") == 1, "what cannot be answered is not done"
 
 
 @pytest.mark.spec("R8.1")
