@@ -44,6 +44,8 @@ class ViaLink(IncomingLink):
             super().take(event)
             return
         self._outlet.note_read(len(event.payload))
+        if self.rate is not None and not self._let_through([event], self.rate):
+            return
         self._unanswered += 1
         # Begun in the order in which they came, which is what keeps it.
         self._outlet.spawn(self._pass_on(event))

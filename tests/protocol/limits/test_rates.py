@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from bendybus.amqp.outcomes import Accepted, Rejected
+from bendybus.amqp.values import Symbol
 from bendybus.broker.authenticate import Authentication
 from bendybus.broker.hosts import Hosts
 from bendybus.broker.rate_limits import Rates
 from bendybus.doors.door import Door
 from bendybus.model.entity import Queue, QueueProperties
 from bendybus.server.listener import listen
+from bendybus.server.via_link import DESTINATION
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import ROOT_RULE, local_broker
 from bendybus.testing.wire_client import WireClient, connected, sending
@@ -79,6 +81,15 @@ async def test_messages_beyond_the_bound_of_a_connection_are_rejected_as_busy(
         assert await (await second.sender(queue)).sent(message(), 0) == Accepted()
         broker.clock.advance(1)
         assert await sender.sent(message(), 4) == Accepted()
+
+
+async def test_messages_by_way_of_another_entity_count_too(tmp_path: Path) -> None:
+    async with limited(tmp_path, Rates(connection=3)) as broker:
+        client = await broker.client()
+        link = await client.attach(sending("orders", properties={Symbol(DESTINATION): "parts"}))
+        outcomes = [await link.sent(message(), number) for number in range(4)]
+
+        assert [_is_busy(each) for each in outcomes] == [False, False, True, True]
 
 
 async def test_a_flood_keeps_its_credit_and_its_answers(tmp_path: Path) -> None:
