@@ -76,3 +76,7 @@ def test_of_what_is_no_object_no_member_is_found(body: object) -> None:
 def test_what_cannot_be_read_is_told(text: str) -> None:
     with pytest.raises(CommandFailed, match="--json-path"):
         parse_json_path(text)
+
+
+def test_a_body_that_is_nested_without_end_is_no_json() -> None:
+    assert not parse_json_path("$.a").matches(b"[" * 100_000)

@@ -29,7 +29,7 @@ VALUES = st.one_of(
 
 
 def again(message: Message) -> Message:
-    return from_json(to_json(ReceivedMessage(message.encode())))
+    return from_json(to_json(ReceivedMessage(message.encode())).encode())
 
 
 @given(body=st.one_of(VALUES, st.lists(VALUES, max_size=3)), value=VALUES)
@@ -69,12 +69,12 @@ def test_why_it_is_a_dead_letter_is_printed_and_not_sent_again() -> None:
     line = to_json(ReceivedMessage(payload))
     printed = json.loads(line)
     assert (printed["dead_letter_reason"], printed["dead_letter_source"]) == ("why", "orders")
-    assert dict(from_json(line).application_properties) == {"colour": "red"}
+    assert dict(from_json(line.encode()).application_properties) == {"colour": "red"}
 
 
 def test_a_body_may_be_a_text_alone_or_left_out() -> None:
-    assert from_json('{"body": "hello"}').body == b"hello"
-    assert from_json("{}").body == b""
+    assert from_json(b'{"body": "hello"}').body == b"hello"
+    assert from_json(b"{}").body == b""
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,15 @@ def test_a_body_may_be_a_text_alone_or_left_out() -> None:
     ],
 )
 def test_what_cannot_be_read_is_told(line: str, reason: str) -> None:
+    with pytest.raises(CommandFailed, match=reason):
+        from_json(line.encode())
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [(b'{"body": "\xff"}', "not UTF-8"), (b'{"body": ' + b"[" * 100_000, "too deep")],
+    ids=["bytes", "depth"],
+)
+def test_what_nobody_can_read_is_told_too(line: bytes, reason: str) -> None:
     with pytest.raises(CommandFailed, match=reason):
         from_json(line)

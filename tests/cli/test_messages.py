@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,14 @@ def test_a_purge_deletes_what_it_names_and_nothing_else(connection: str, queue: 
     assert "later" in command(connection, "peek", queue)
     assert command(connection, "purge", queue, "--state", "scheduled", "--yes") == "1 deleted\n"
     assert command(connection, "peek", queue) == ""
+
+
+def test_lines_need_not_be_text(connection: str, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"\xff\xfe\r\nplain\n")
+    command(connection, "send", "orders", "--file", str(lines))
+    bodies = [each["body"] for each in received(connection, "orders")]
+    assert bodies == [{"base64": "//4="}, {"text": "plain"}]
 
 
 def test_a_purge_asks_first(connection: str) -> None:

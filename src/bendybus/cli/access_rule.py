@@ -6,11 +6,11 @@ from urllib.parse import quote
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bendybus.cli.administered import managing
 from bendybus.cli.completion import complete_queue, complete_topic
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.shown_entity import print_deleted, print_json
 from bendybus.client.administration import Administration
 from bendybus.model.access import Right
@@ -154,8 +154,8 @@ def _print_keys(keys: Any, output: Output) -> None:  # noqa: ANN401 - JSON
     if output is Output.JSON:
         print_json(keys)
         return
-    table = Table("rule", "primary key", "secondary key")
-    table.add_row(keys["keyName"], keys["primaryKey"], keys["secondaryKey"])
+    table = PlainTable("rule", "primary key", "secondary key")
+    table.add(keys["keyName"], keys["primaryKey"], keys["secondaryKey"])
     Console().print(table)
 
 
@@ -163,8 +163,8 @@ def _print(rules: Any, output: Output) -> None:  # noqa: ANN401 - JSON
     if output is Output.JSON:
         print_json(rules)
         return
-    table = Table("rule", "rights", "created", "modified")
+    table = PlainTable("rule", "rights", "created", "modified")
     for rule in rules if isinstance(rules, list) else [rules]:
         times = (rule.get("createdAt") or "", rule.get("modifiedAt") or "")
-        table.add_row(rule["name"], ", ".join(rule["rights"]), *times)
+        table.add(rule["name"], ", ".join(rule["rights"]), *times)
     Console().print(table)

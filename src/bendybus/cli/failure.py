@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import typer
 
+from bendybus.cli.harmless import harmless
 from bendybus.model.errors import BusError, StartRefused
 
 
@@ -55,7 +56,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 
 def _end(message: str) -> NoReturn:
-    typer.echo(f"bendybus: {message}", err=True)
+    typer.echo(f"bendybus: {harmless(message)}", err=True)
     raise SystemExit(1) from None
 
 

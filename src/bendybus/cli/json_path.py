@@ -49,7 +49,7 @@ class JsonPath(NamedTuple):
         if isinstance(body, str | bytes):
             try:
                 body = json.loads(body)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return False
         return any(map(self._holds, _found(body, self.steps)))
 

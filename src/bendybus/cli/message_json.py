@@ -88,10 +88,14 @@ def body_to_json(body: object) -> dict[str, object]:
         return {"base64": base64.b64encode(body).decode()}
 
 
-def from_json(line: str) -> Message:
+def from_json(line: bytes) -> Message:
     """Read a message. Raises `CommandFailed` saying what is wrong with it."""
     try:
-        given = json.loads(line)
+        given = json.loads(line.decode())
+    except UnicodeDecodeError:
+        raise CommandFailed("not UTF-8, as JSON is") from None
+    except RecursionError:
+        raise CommandFailed("JSON within JSON, too deep to be read") from None
     except ValueError as error:
         raise CommandFailed(f"not a line of JSON: {error}") from None
     if not isinstance(given, dict):

@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bendybus.cli.access_rule import access_rule_commands
 from bendybus.cli.administered import managing
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.shown_entity import print_deleted, print_json
 from bendybus.client.administration import Administration
 from bendybus.model.connection_string import ConnectionString
@@ -50,11 +50,11 @@ def list_namespaces(namespace: Administration, output: OutputOption = Output.TAB
     if output is Output.JSON:
         print_json(listed)
         return
-    table = Table("namespace", "sku", "queues", "topics", "made by", "created")
+    table = PlainTable("namespace", "sku", "queues", "topics", "made by", "created")
     for each in listed:
         made_by = "configuration" if each["isConfigured"] else "command"
         counts = str(each["queues"]), str(each["topics"])
-        table.add_row(each["name"], each["sku"], *counts, made_by, each["createdAt"] or "")
+        table.add(each["name"], each["sku"], *counts, made_by, each["createdAt"] or "")
     Console().print(table)
 
 
@@ -196,7 +196,7 @@ def _print(shown: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         print_json(shown)
         return
-    table = Table("property", "value")
+    table = PlainTable("property", "value")
     for name, value in shown.items():
-        table.add_row(name, "" if value is None else str(value))
+        table.add(name, "" if value is None else str(value))
     Console().print(table)

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from typer.core import TyperGroup
 
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import Output, OutputOption
 from bendybus.cli.pipeline_command import pipeline_signature, read_options
 from bendybus.cli.pipeline_progress import shown_readings
+from bendybus.cli.plain_table import PlainTable
 from bendybus.model.errors import ArgumentInvalid
 from bendybus.pipelines.declarative import SPECIFICATION, make_project, run_project
 from bendybus.pipelines.failure import PipelineFailed
@@ -40,9 +40,9 @@ def list_pipelines(output: OutputOption = Output.TABLE) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps([{"name": each.name, "summary": each.summary} for each in programs]))
         return
-    table = Table("pipeline", "what it does")
+    table = PlainTable("pipeline", "what it does")
     for each in programs:
-        table.add_row(each.name, each.summary)
+        table.add(each.name, each.summary)
     Console().print(table)
 
 

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.kept_profiles import read_profiles, write_profiles
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.shown_entity import print_json
 from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
@@ -64,10 +64,10 @@ def list_profiles(output: OutputOption = Output.TABLE) -> None:
     if output is Output.JSON:
         print_json(shown)
         return
-    table = Table("profile", "host", "management", "in use")
+    table = PlainTable("profile", "host", "management", "in use")
     for each in shown:
         mark = "*" if each["isInUse"] else ""
-        table.add_row(str(each["name"]), str(each["host"]), each["managementUrl"] or "", mark)
+        table.add(str(each["name"]), str(each["host"]), each["managementUrl"] or "", mark)
     Console().print(table)
 
 

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bendybus.cli.administered import managing
 from bendybus.cli.failure import CommandFailed
@@ -16,6 +15,7 @@ from bendybus.cli.options import (
     OutputOption,
     SubscriptionOption,
 )
+from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.shown_entity import print_json
 from bendybus.client.administration import Administration
 from bendybus.model.addresses import Address
@@ -72,11 +72,11 @@ def release_reader(
         typer.echo(f"left out: fragments {', '.join(map(str, freed['skipped']))}")
 
 
-def readers_table(found: list[dict[str, Any]]) -> Table:
+def readers_table(found: list[dict[str, Any]]) -> PlainTable:
     """Return readers as people like to see them."""
-    table = Table("entity", "reader", "reserved", "bytes", "oldest", "waiting", "last used")
+    table = PlainTable("entity", "reader", "reserved", "bytes", "oldest", "waiting", "last used")
     for each in found:
-        table.add_row(
+        table.add(
             each["address"],
             each["reader"],
             f"{each['reservedMessages']:,}",

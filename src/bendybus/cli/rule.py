@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bendybus.cli.administered import managing
 from bendybus.cli.completion import complete_subscription, complete_topic
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.shown_entity import print_deleted, print_json
 from bendybus.client.administration import Administration
 from bendybus.model.errors import ArgumentInvalid
@@ -270,12 +270,12 @@ def _print(rules: list[Rule], output: Output) -> None:
     if output is Output.JSON:
         print_json(shown)
         return
-    table = Table("rule", "filter", "lets in", "action")
+    table = PlainTable("rule", "filter", "lets in", "action")
     for each in shown:
         told = each["filter"]
         if isinstance(told, dict):
             told = ", ".join(f"{name} = {value}" for name, value in told.items())
-        table.add_row(each["name"], each["filterType"], told, each["action"] or "")
+        table.add(each["name"], each["filterType"], told, each["action"] or "")
     Console().print(table)
 
 

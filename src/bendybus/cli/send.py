@@ -1,5 +1,6 @@
 """`bendybus send`: messages from arguments, files and standard input."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -108,10 +109,10 @@ def send(  # noqa: PLR0913, PLR0917 - an option each
         scheduled_time=None if at is None else at.astimezone(),
         application_properties=dict(map(_property, properties or ())),
     )
-    read: Callable[[str], Message] = from_json if is_json else _plain
+    read: Callable[[bytes], Message] = from_json if is_json else Message
     count = 0
     with ExitStack() as stack:
-        lines = iter(bodies) if bodies else _lines(stack, file)
+        lines = map(os.fsencode, bodies) if bodies else _lines(stack, file)
         client = stack.enter_context(connected(connection_string, authority))
         sender = stack.enter_context(client.sender(entity))
         while batch := list(islice(lines, TOGETHER)):
@@ -135,16 +136,13 @@ def _complete(message: Message, given: Message) -> None:
     }
 
 
-def _lines(stack: ExitStack, file: Path | None) -> Iterator[str]:
-    source = sys.stdin if file is None else stack.enter_context(file.open(encoding="utf-8"))
-    return (line.rstrip("\n") for line in source)
+def _lines(stack: ExitStack, file: Path | None) -> Iterator[bytes]:
+    """Return lines as the bytes they are: a message need not be a text."""
+    source = sys.stdin.buffer if file is None else stack.enter_context(file.open("rb"))
+    return (line.removesuffix(b"\n").removesuffix(b"\r") for line in source)
 
 
-def _plain(line: str) -> Message:
-    return Message(line.encode())
-
-
-def _read(read: Callable[[str], Message], line: str, before: int) -> Message:
+def _read(read: Callable[[bytes], Message], line: bytes, before: int) -> Message:
     try:
         return read(line)
     except CommandFailed as error:

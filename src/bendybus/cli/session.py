@@ -7,6 +7,7 @@ import typer
 
 from bendybus.cli.confirmed import confirm
 from bendybus.cli.connected import connected
+from bendybus.cli.harmless import echo
 from bendybus.cli.options import (
     DEVELOPMENT_CONNECTION,
     AuthorityOption,
@@ -43,7 +44,7 @@ def list_sessions(
         print_json(ids)
     else:
         for session_id in ids:
-            typer.echo(session_id)
+            echo(session_id)
 
 
 @session_commands.command("show")
@@ -73,7 +74,7 @@ def show_session(
     if output is Output.JSON:
         print_json(shown)
     else:
-        typer.echo("" if text is None else text)
+        echo("" if text is None else text)
 
 
 @session_commands.command("update")

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bendybus.atom.properties import Kind
 from bendybus.cli.options import Output
+from bendybus.cli.plain_table import PlainTable
 from bendybus.client.administration import Described
 from bendybus.model.access import AccessRule
 from bendybus.model.durations import format_duration
@@ -68,13 +68,13 @@ def print_entities(entities: Iterable[Described], kind: Kind, output: Output) ->
     word = _WORDS[kind][0]
     holds = ["subscriptions"] if kind is Kind.TOPIC else ["active", "dead letters"]
     sizes = [] if kind is Kind.SUBSCRIPTION else ["bytes", "maximum MB"]
-    table = Table(word, "status", "availability", *holds, "scheduled", *sizes)
+    table = PlainTable(word, "status", "availability", *holds, "scheduled", *sizes)
     for each in entities:
         facts, counts = each.facts, each.facts.counts
         held = [facts.subscription_count] if kind is Kind.TOPIC else []
         held = held or [counts.active, counts.dead_letter]
         size = [] if kind is Kind.SUBSCRIPTION else [facts.size_bytes, _size(each)]
-        table.add_row(
+        table.add(
             each.name,
             _plain(each.properties.get("status", "")),
             "Available" if facts.is_available else "Limited",
@@ -88,9 +88,9 @@ def print_entity(shown: Described, output: Output) -> None:
     if output is Output.JSON:
         print_json(as_json(shown))
         return
-    table = Table("property", "value")
+    table = PlainTable("property", "value")
     for name, value in _flat(as_json(shown)):
-        table.add_row(name, value)
+        table.add(name, value)
     Console().print(table)
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import typer
 
+from bendybus.cli.harmless import harmless
 from bendybus.cli.message_json import body_to_json, to_json
 from bendybus.cli.options import Output
 from bendybus.client.message import ReceivedMessage
@@ -26,7 +27,7 @@ def _as_text(message: ReceivedMessage) -> str:
         f"reason={message.dead_letter_reason}" if message.dead_letter_reason else "",
         message.state.name.lower() if message.state.value else "",
     ]
-    return "  ".join([str(message.sequence_number), *filter(None, facts), text])
+    return harmless("  ".join([str(message.sequence_number), *filter(None, facts), text]))
 
 
 def _body(message: ReceivedMessage) -> str:

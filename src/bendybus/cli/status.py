@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from bendybus.atom.properties import Kind
 from bendybus.cli.administered import listed_here, managing
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.reader import readers_table
 from bendybus.cli.shown_entity import as_json, print_json
 from bendybus.client.administration import Administration, Described
@@ -71,12 +71,12 @@ def _page(gathered: dict[str, Any]) -> Group:
     head = Text(
         f"{gathered['name']} ({gathered['tier']}): {gathered['entityCount']:,} entities, {told}"
     )
-    table = Table("entity", "active", "dead letters", "scheduled", "bytes", "status")
+    table = PlainTable("entity", "active", "dead letters", "scheduled", "bytes", "status")
     ranked = sorted(gathered["entities"], key=_weight, reverse=True)
     for each in ranked[:SHOWN_MAX]:
         counts = each["countDetails"]
         state = each["status"] if each["availability"] == "Available" else each["availability"]
-        table.add_row(
+        table.add(
             each["name"],
             f"{counts['activeMessageCount']:,}",
             f"{counts['deadLetterMessageCount']:,}",

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from bendybus.cli.administered import managing
 from bendybus.cli.failure import CommandFailed
 from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.progress import shown_rows
 from bendybus.client.administration import Administration
 
@@ -134,9 +134,9 @@ def _show(stores: list[dict[str, Any]], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps(stores, indent=2))
         return
-    table = Table("store", "state", "fragments", "bytes", "path", "reason")
+    table = PlainTable("store", "state", "fragments", "bytes", "path", "reason")
     for store in stores:
-        table.add_row(
+        table.add(
             str(store["number"]),
             store["state"],
             str(store["fragments"]),

@@ -174,4 +174,4 @@ async def _shake_hands(client: socket.socket, door: Door, make: MakeProtocol) ->
         )
     except OSError as error:
         # The caller's fault: a scanner, a client that does not trust us, or one that gave up.
-        _log.info("no TLS connection: %s", error)
+        _log.info("no TLS connection: %s", str(error) or type(error).__name__)
