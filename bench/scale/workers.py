@@ -48,9 +48,10 @@ def _broker(stage: Stage, count: int) -> Iterator[Side]:
 
 
 def _readings(side: Side, count: int) -> Iterator[Reading]:
-    # Both clients share what there is. Who is done first leaves with up to as many locked as it had
-    # in flight, and the other must find enough without these.
-    to_send = side.size.scale.messages // CLIENTS
+    # As many as a client alone sends elsewhere, some seconds' worth: rounds of a second differ by
+    # more than what is to be told apart.
+    to_send = side.size.messages
+    # Who is done first leaves with up to as many locked as it had in flight; enough must be left.
     to_receive = to_send - max(to_send // 10, side.size.in_flight)
     calls = ((side.send, to_send), (side.receive, to_receive))
     for (of_rate, of_cost), (call, each) in zip(FIGURES[count], calls, strict=True):
