@@ -237,7 +237,7 @@ async def _serving(
         ]
         drills = StoreDrills(stores, arrivals)
         desks = Desks(hosts, drills, clock, websockets_to(listener), own)
-        desk = HostDesks(desks.of(None), desks.of)
+        desk = HostDesks(desks.of(None), desks.of, lambda: namespaces.records.is_shared)
         http = await serve_http(desk, doors.http, guard=guard)
         try:
             yield running_ports({**listener.ports, **http.ports, **flight.ports})

@@ -6,7 +6,7 @@ from typing import Any
 from bendybus.broker.authorize import Authorization
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.following import found
-from bendybus.broker.hosts import Hosts
+from bendybus.broker.hosts import Hosts, ServedNamespace
 from bendybus.broker.receive import check_has_messages, check_status_for_receive
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
 from bendybus.broker.served_topic import ServedTopic
@@ -15,7 +15,13 @@ from bendybus.flight.calls import Call
 from bendybus.model.access import Claims
 from bendybus.model.actions import RIGHTS_NEEDED, Action
 from bendybus.model.addresses import Address
-from bendybus.model.errors import EntityNotFound, StoreFailed, StoreUnavailable, Unauthorized
+from bendybus.model.errors import (
+    AuthenticationFailed,
+    EntityNotFound,
+    StoreFailed,
+    StoreUnavailable,
+    Unauthorized,
+)
 from bendybus.model.suggestion import suggest
 
 
@@ -35,7 +41,20 @@ class Desk:
 
         Raises what `Authorization` does, and `EntityNotFound`.
         """
-        catalog, authentication = self._hosts.of(call.host)
+        served = self._hosts.of(call.host)
+        try:
+            return await self._queue_of(served, call, address, *actions)
+        except AuthenticationFailed:
+            # By then it is known what other front ends have created.
+            meant = self._hosts.of(call.host)
+            if meant is served:
+                raise
+        return await self._queue_of(meant, call, address, *actions)
+
+    async def _queue_of(
+        self, served: ServedNamespace, call: Call, address: Address, *actions: Action
+    ) -> ServedQueue:
+        catalog, authentication = served
         authorization = Authorization(authentication)
         *others, last = actions
         for action in others:

@@ -2,19 +2,20 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from bendybus.amqp.conditions import UNAUTHORIZED_ACCESS
 from bendybus.amqp.outcomes import AmqpError
 from bendybus.amqp.values import Int
 from bendybus.broker.authenticate import Authentication
-from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.following import found
+from bendybus.broker.hosts import ServedNamespace
 from bendybus.model.access import Claims, Right, normalise_audience
 from bendybus.model.addresses import Address, parse_address
 from bendybus.model.errors import (
     ArgumentInvalid,
+    AuthenticationFailed,
     BusError,
     NotImplementedYet,
     TokenMalformed,
@@ -77,14 +78,24 @@ class Access:
         return None
 
 
+class Place(Protocol):
+    """Where a client is."""
+
+    @property
+    def namespace(self) -> ServedNamespace:
+        """The namespace that it is in now."""
+        ...
+
+    def look_again(self) -> bool:
+        """Say whether it is in another namespace now, because that was created meanwhile."""
+        ...
+
+
 class TokenNode:
     """Answers the put-token requests of a client, and its SASL log-in."""
 
-    def __init__(
-        self, catalog: Catalog, authentication: Authentication, clock: Clock, client_address: str
-    ) -> None:
-        self._catalog = catalog
-        self._authentication = authentication
+    def __init__(self, place: Place, clock: Clock, client_address: str) -> None:
+        self._place = place
         self._clock = clock
         self.client_address = client_address
 
@@ -104,13 +115,19 @@ class TokenNode:
         _, _, login = response.partition(b"\0")
         name, _, key = login.partition(b"\0")
         try:
-            return await self._authentication.log_in(
-                name.decode("utf-8", "replace"),
-                key.decode("utf-8", "replace"),
-                address=self.client_address,
+            return await self._log_in(
+                name.decode("utf-8", "replace"), key.decode("utf-8", "replace")
             )
         except BusError:
             return None
+
+    async def _log_in(self, name: str, key: str) -> Claims:
+        try:
+            return await self._authentication.log_in(name, key, address=self.client_address)
+        except AuthenticationFailed:
+            if not self._place.look_again():
+                raise
+        return await self._authentication.log_in(name, key, address=self.client_address)
 
     async def _check(self, request: Request, grants: Grants) -> None:
         if request.text("operation") != "put-token":
@@ -122,10 +139,25 @@ class TokenNode:
             raise TokenMalformed("The body of the request is not a token.")
         path = normalise_audience(audience)
         entity = parse_address(path).path if path else None
-        claims = await self._authentication.claims(
-            request.body, resource=path, entity=entity, address=self.client_address
-        )
+        claims = await self._claims(request.body, path, entity)
         if entity is not None:
-            catalog = self._catalog
+            catalog = self._place.namespace.catalog
             await found(catalog.records.following, lambda: catalog.queue(entity))
         grants.add(path, claims)
+
+    async def _claims(self, token: str, path: str, entity: str | None) -> Claims:
+        try:
+            return await self._authentication.claims(
+                token, resource=path, entity=entity, address=self.client_address
+            )
+        except AuthenticationFailed:
+            # Whoever finds no key has learnt what other front ends have created until now.
+            if not self._place.look_again():
+                raise
+        return await self._authentication.claims(
+            token, resource=path, entity=entity, address=self.client_address
+        )
+
+    @property
+    def _authentication(self) -> Authentication:
+        return self._place.namespace.authentication

@@ -33,6 +33,8 @@ class Visitor:
         self.address = ""
         # The host that it named before it opened the connection: of TLS, then of SASL.
         self.login_host: str | None = None
+        # What it named in the Open, or else before.
+        self._host: str | None = None
         # The default one until it says otherwise.
         self.namespace = hosts.default
         self.grants = Grants()
@@ -45,7 +47,8 @@ class Visitor:
 
         Its own connection is among those that there are.
         """
-        namespace = self._hosts.of(host or self.login_host)
+        self._host = host or self.login_host
+        namespace = self._hosts.of(self._host)
         if namespace is not self.namespace and not self.grants.is_empty:
             raise Unauthorized("The key was that of another namespace than the one to be opened.")
         self.namespace = namespace
@@ -61,17 +64,30 @@ class Visitor:
         """Check the name and key of SASL PLAIN; a wrong one may be answered late."""
         claims = None
         with suppress(EntityNotFound):
-            self.namespace = self._hosts.of(self.login_host)
+            self._host = self.login_host
+            self.namespace = self._hosts.of(self._host)
             claims = await self.token_node().log_in(response)
         if claims is None:
             return False
         self.grants.add("", claims)
         return True
 
+    def look_again(self) -> bool:
+        """Be where its host leads now, if it has proved nothing yet; say whether that is new.
+
+        It may have come before this front end knew of a namespace that another had created, and
+        be in the default one for that.
+        """
+        namespace = self._hosts.of(self._host)
+        if namespace is self.namespace or not self.grants.is_empty:
+            return False
+        self.namespace = namespace
+        self.rate = namespace.authentication.rate_limits.new_connection()
+        return True
+
     def token_node(self) -> TokenNode:
         """Return what checks the tokens of its namespace."""
-        catalog, authentication = self.namespace
-        return TokenNode(catalog, authentication, self._clock, self.address)
+        return TokenNode(self, self._clock, self.address)
 
     def _is_full(self, connections: "Collection[Visited]") -> bool:
         here = sum(each.visitor.namespace is self.namespace for each in connections)
