@@ -60,6 +60,7 @@ NO_OPERATIONS = {
     Action.MANAGE_ENTITY,
     Action.MANAGE_ACCESS,
     Action.MANAGE_STORES,
+    Action.MANAGE_NAMESPACES,
     Action.READ_METRICS,
     Action.DESCRIBE_QUEUE,
     Action.READ_MESSAGES,
