@@ -135,9 +135,12 @@ def take_detach(session: AmqpSession, detach: Detach, events: list[Event]) -> No
 def take_flow(session: AmqpSession, flow: Flow, events: list[Event]) -> None:
     """Note windows and credit; answer an echo (§2.7.4)."""
     link = None if flow.handle is None else _attached(session, flow.handle)
+    was_closed = session.window.remote_incoming_window <= 0
     session.window.peer_flows(flow)
-    if link is None:
+    if link is None or was_closed:
+        # A window that opens is for every link, whichever one the Flow is about.
         events.append(SessionFlowReceived(session))
+    if link is None:
         if flow.echo:
             session.window.send_flow()
         return

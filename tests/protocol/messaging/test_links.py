@@ -298,6 +298,28 @@ async def test_a_receivers_session_window_is_never_overrun(served: Served) -> No
     assert see((await link.receive()).payload).body == b"2"
 
 
+@pytest.mark.amqp("2.5.6")
+@pytest.mark.parametrize("is_of_a_link", [True, False])
+async def test_a_window_that_opens_lets_every_link_of_its_session_go_on(
+    served: Served, is_of_a_link: bool
+) -> None:
+    client = await served.client()
+    await _filled(client, 2)
+    await client.begin(1, incoming_window=1)
+    first = await client.receiver("orders", channel=1, handle=1)
+    second = await client.receiver("orders", channel=1, handle=2)
+    first.flow(link_credit=1, incoming_window=1)
+    await first.receive()
+    second.flow(link_credit=1, next_incoming_id=2, incoming_window=0, echo=True)
+    await second.flowed()
+
+    handle = first.handle if is_of_a_link else None
+    fields = {} if is_of_a_link else {"delivery_count": None}
+    first.flow(handle=handle, next_incoming_id=2, incoming_window=1, **fields)
+
+    assert see((await second.receive()).payload).body == b"1"
+
+
 @pytest.mark.amqp("2.6.12")
 async def test_delivery_ids_rise_by_one_and_are_far_from_the_clients_own(served: Served) -> None:
     client = await served.client()
