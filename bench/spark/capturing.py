@@ -62,7 +62,7 @@ def _started(here: Lab, source: DataFrame, name: str, *, is_drain: bool) -> Stre
         .option("path", str(here.folder / name))
         .option("checkpointLocation", str(here.folder / f"{name}-checkpoint"))
     )
-    how = sink.trigger(availableNow=True) if is_drain else sink.trigger(processingTime="0 s")
+    how = sink.trigger(availableNow=True) if is_drain else sink.trigger(processingTime="0 seconds")
     return how.start()
 
 
