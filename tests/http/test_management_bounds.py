@@ -1,26 +1,16 @@
 """What holds for every kind of entity: bounds, what never changes, how many there may be."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from bendybus.atom.properties import Kind
 from bendybus.model import tier
-from tests.http.managing import IF_ANY, Administrator, managing, raw_body, subcode
+from tests.http.managing import IF_ANY, Administrator, raw_body, subcode
 
 BAD_REQUEST = "400/40000"
 QUOTA_EXCEEDED = "403/40310"
 
 
-@pytest.fixture
-async def administrator(tmp_path: Path) -> AsyncIterator[Administrator]:
-    async with managing(tmp_path) as administrator:
-        await administrator.create("/q", Kind.QUEUE)
-        await administrator.create("/partitioned", Kind.QUEUE, enable_partitioning=True)
-        await administrator.create("/t", Kind.TOPIC)
-        await administrator.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
-        yield administrator
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 _KEPT = (
@@ -114,29 +104,29 @@ async def test_what_is_chosen_at_creation_cannot_be_changed(
 
 @pytest.mark.spec("R1.5")
 async def test_the_hundred_and_first_partitioned_entity_is_refused(
-    administrator: Administrator,
+    lone: Administrator,
 ) -> None:
     for number in range(99):
-        answer = await administrator.create(f"/p{number}", Kind.QUEUE, enable_partitioning=True)
+        answer = await lone.create(f"/p{number}", Kind.QUEUE, enable_partitioning=True)
         assert answer.status_code == 201, answer.text
-    answer = await administrator.create("/one-more", Kind.TOPIC, enable_partitioning=True)
+    answer = await lone.create("/one-more", Kind.TOPIC, enable_partitioning=True)
     assert subcode(answer) == QUOTA_EXCEEDED
     assert "100 partitioned" in answer.text
-    assert not administrator.broker.catalog.has("one-more")
-    assert (await administrator.create("/one-more", Kind.TOPIC)).status_code == 201
+    assert not lone.broker.catalog.has("one-more")
+    assert (await lone.create("/one-more", Kind.TOPIC)).status_code == 201
 
 
 @pytest.mark.spec("R1.5")
 @pytest.mark.parametrize("kind", [Kind.QUEUE, Kind.TOPIC])
 async def test_a_namespace_has_only_so_many_queues_and_topics(
-    administrator: Administrator, kind: Kind, monkeypatch: pytest.MonkeyPatch
+    lone: Administrator, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tier, "ENTITIES_MAX", 3)
-    answer = await administrator.create("/one-more", kind)
+    answer = await lone.create("/one-more", kind)
     assert subcode(answer) == QUOTA_EXCEEDED
     assert "at most 3 queues and topics" in answer.text
-    assert not administrator.broker.catalog.has("one-more")
-    more = await administrator.create("/t/subscriptions/more", Kind.SUBSCRIPTION)
+    assert not lone.broker.catalog.has("one-more")
+    more = await lone.create("/t/subscriptions/more", Kind.SUBSCRIPTION)
     assert more.status_code == 201, "subscriptions are not counted"
-    await administrator.call("DELETE", "/partitioned")
-    assert (await administrator.create("/one-more", kind)).status_code == 201
+    await lone.call("DELETE", "/partitioned")
+    assert (await lone.create("/one-more", kind)).status_code == 201

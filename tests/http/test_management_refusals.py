@@ -1,28 +1,19 @@
 """Bad requests to the management API: each is refused with its SubCode, and nothing changes."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from bendybus.atom.properties import Kind
 from bendybus.model.access import make_sas
-from tests.http.managing import IF_ANY, Administrator, managing, raw_body, request_body, subcode
+from tests.http.managing import IF_ANY, Administrator, raw_body, request_body, subcode
 
 BAD_REQUEST = "400/40000"
 NOT_FOUND = "404/40400"
 CONFLICT = "409/40900"
 
 
-@pytest.fixture
-async def administrator(tmp_path: Path) -> AsyncIterator[Administrator]:
-    async with managing(tmp_path) as administrator:
-        await administrator.create("/q", Kind.QUEUE)
-        await administrator.create("/partitioned", Kind.QUEUE, enable_partitioning=True)
-        await administrator.create("/t", Kind.TOPIC)
-        await administrator.create("/t/subscriptions/s", Kind.SUBSCRIPTION)
-        yield administrator
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 # What a queue is created with, and what the refusal names.
@@ -322,34 +313,32 @@ async def test_messages_are_not_got_but_received(administrator: Administrator, p
     assert answer.headers["allow"] == "DELETE, POST"
 
 
-async def test_an_entity_may_be_called_as_if_it_was_a_message(administrator: Administrator) -> None:
-    await administrator.create("/q/messages/head", Kind.QUEUE)
-    assert (await administrator.call("GET", "/q/messages/head")).status_code == 200
+async def test_an_entity_may_be_called_as_if_it_was_a_message(lone: Administrator) -> None:
+    await lone.create("/q/messages/head", Kind.QUEUE)
+    assert (await lone.call("GET", "/q/messages/head")).status_code == 200
 
 
 @pytest.mark.spec("R7.3")
 @pytest.mark.parametrize(
     "query", ["?api-version=2013-08", "?x=api-version", "?api-version=2012-03"]
 )
-async def test_partitioning_needs_a_version_that_has_it(
-    administrator: Administrator, query: str
-) -> None:
+async def test_partitioning_needs_a_version_that_has_it(lone: Administrator, query: str) -> None:
     body = request_body(Kind.QUEUE, enable_partitioning=True)
-    answer = await administrator.call("PUT", f"/new{query}", body)
+    answer = await lone.call("PUT", f"/new{query}", body)
     assert subcode(answer) == BAD_REQUEST
     assert "EnablePartitioning" in answer.text
     assert "2013-10" in answer.text
-    assert not administrator.broker.catalog.has("new")
+    assert not lone.broker.catalog.has("new")
     conventional = request_body(Kind.QUEUE, enable_partitioning=False)
-    assert (await administrator.call("PUT", f"/new{query}", conventional)).status_code == 201
-    late = await administrator.call("PUT", "/late?api-version=2013-10", body)
+    assert (await lone.call("PUT", f"/new{query}", conventional)).status_code == 201
+    late = await lone.call("PUT", "/late?api-version=2013-10", body)
     assert late.status_code == 201
 
 
 @pytest.mark.spec("R7.3")
-async def test_the_version_is_found_in_any_case(administrator: Administrator) -> None:
+async def test_the_version_is_found_in_any_case(lone: Administrator) -> None:
     body = request_body(Kind.QUEUE, enable_partitioning=True)
-    answer = await administrator.call_raw("PUT", "/new", body, query="API-Version=2013-10")
+    answer = await lone.call_raw("PUT", "/new", body, query="API-Version=2013-10")
     assert answer.status_code == 201
 
 
