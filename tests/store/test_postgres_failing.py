@@ -5,6 +5,8 @@ said that nobody knows.
 """
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -13,12 +15,14 @@ from psycopg import sql
 from bendybus.model.errors import MessagingInternal, StoreFailed, StoreUnavailable
 from bendybus.store.identity import StoreIdentity
 from bendybus.store.postgres.bounded import Unanswered
-from bendybus.store.postgres.connecting import connect
+from bendybus.store.postgres.connecting import ANSWER_SECONDS, connect
 from bendybus.store.postgres.locks import TAKE_TURN
 from bendybus.store.postgres.store import Pacing, PostgresStore
+from bendybus.store.postgres.vacuuming import SETTINGS, TABLE_SECONDS_MAX, Vacuum
 from bendybus.testing.cut_network import CutNetwork, cut_network
 from bendybus.testing.postgres import PostgresServer, postgres_server, url_of
 from bendybus.testing.store_contract.subject import ORDERS, contents_of, send
+from tests.store.test_vacuuming import wait_until
 
 HASTY = Pacing(retry_seconds=0.02, beat_seconds=0.05, turn_seconds=0.3, answer_seconds=0.8)
 PATIENCE_SECONDS = 20
@@ -198,6 +202,40 @@ def test_who_asks_a_paused_server_is_told_so(server: PostgresServer, name: str) 
                 connection.execute("SELECT 1")
         finally:
             server.resume()
+
+
+def test_who_vacuums_a_paused_server_ends_at_once(server: PostgresServer, name: str) -> None:
+    is_asked, may_look = threading.Event(), threading.Event()
+
+    def is_due() -> bool:
+        is_asked.set()
+        return may_look.wait(PATIENCE_SECONDS)
+
+    url = server.url(name)
+    vacuum = Vacuum(lambda: connect(url, settings=SETTINGS), is_due, pause_seconds=0.01)
+    vacuum.start()
+    may_look.set()
+    wait_until(lambda: vacuum._connection is not None)
+    may_look.clear()
+    is_asked.clear()
+    assert is_asked.wait(PATIENCE_SECONDS)
+    server.pause()
+    try:
+        may_look.set()
+        begun = time.monotonic()
+        vacuum.close()
+        assert time.monotonic() - begun < ANSWER_SECONDS / 2
+    finally:
+        server.resume()
+
+
+def test_no_table_is_vacuumed_for_ever(server: PostgresServer, name: str) -> None:
+    with connect(server.url(name), settings=SETTINGS) as connection:
+        for bound in SETTINGS:
+            [(value,)] = connection.execute(
+                "SELECT setting::bigint FROM pg_settings WHERE name = %s", (bound,)
+            ).fetchall()
+            assert 0 < value <= TABLE_SECONDS_MAX * 1000, bound
 
 
 async def test_a_turn_that_does_not_come_is_no_failure_of_the_store(

@@ -11,8 +11,9 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append, Remove
 from bendybus.store.port import Acquire
+from bendybus.store.postgres.bounded import BoundedConnection
 from bendybus.store.postgres.connecting import connect
-from bendybus.store.postgres.vacuuming import DEAD_MIN, Connection, Vacuum
+from bendybus.store.postgres.vacuuming import DEAD_MIN, Vacuum
 from bendybus.store.sql import applying, reading
 from bendybus.testing.store_contract.subject import LOCK_MS, MAIN, NOON, ROOMY
 from tests.store.steps import Measured, postgres_measured
@@ -64,7 +65,7 @@ def size(measured: Measured) -> int:
     return int(size)
 
 
-def dead_rows(connection: Connection) -> int:
+def dead_rows(connection: BoundedConnection) -> int:
     [(count,)] = connection.execute(
         "SELECT sum(n_dead_tup)::bigint FROM pg_stat_user_tables WHERE schemaname = 'bendybus'"
     ).fetchall()
@@ -101,7 +102,7 @@ def test_nothing_is_vacuumed_by_who_does_not_look_after_the_store(postgres_url: 
             is_asked_again.set()
         return False
 
-    def connect_in_vain() -> Connection:
+    def connect_in_vain() -> BoundedConnection:
         raise AssertionError(postgres_url)
 
     vacuum = Vacuum(connect_in_vain, is_due, pause_seconds=0.001)
@@ -114,7 +115,7 @@ def test_nothing_is_vacuumed_by_who_does_not_look_after_the_store(postgres_url: 
 def test_a_server_that_comes_back_is_vacuumed_again(measured: Measured, postgres_url: str) -> None:
     refusals = iter([psycopg.OperationalError("away")] * 2)
 
-    def connect_later() -> Connection:
+    def connect_later() -> BoundedConnection:
         if refusal := next(refusals, None):
             raise refusal
         return connect(postgres_url)

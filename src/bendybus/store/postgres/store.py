@@ -24,6 +24,7 @@ from bendybus.store.postgres.failures import PostgresFailures
 from bendybus.store.postgres.identity import StoreMoved, check_or_claim
 from bendybus.store.postgres.locks import TAKE_TURN, TRY_USE, TRY_USE_ALONE
 from bendybus.store.postgres.migrating import make_tables
+from bendybus.store.postgres.vacuuming import SETTINGS as VACUUM_SETTINGS
 from bendybus.store.postgres.vacuuming import Vacuum
 from bendybus.store.postgres.wire import Wire
 from bendybus.store.sharing import Heard
@@ -83,7 +84,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
             beat_seconds=pacing.beat_seconds,
         )
         self._vacuum = Vacuum(
-            lambda: connect(self._url, purpose=f"store {number} vacuum", patience=None),
+            lambda: connect(self._url, purpose=f"store {number} vacuum", settings=VACUUM_SETTINGS),
             lambda: self._attendant.is_caretaker,
         )
         failures = PostgresFailures()

@@ -8,15 +8,20 @@ not gone through more often than that needs.
 """
 
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg import sql
+
+from bendybus.store.postgres.bounded import BoundedConnection
+from bendybus.store.postgres.connecting import ANSWER_SECONDS
 
 # A table is vacuumed when it has so many dead rows more than the last time, and so many of a
 # hundred living ones.
@@ -24,13 +29,19 @@ DEAD_MIN: Final = 5_000
 DEAD_PERCENT: Final = 25
 # What could not be removed because somebody might still see it is tried again after a while.
 KEPT_SECONDS: Final = 30.0
+# How long one table may take: it is in nobody's way. What is cut off then begins anew.
+TABLE_SECONDS_MAX: Final = 3600
+# A server that finds its client gone ends what it does for it within a second.
+SETTINGS: Final = {
+    "statement_timeout": f"{TABLE_SECONDS_MAX}s",
+    "client_connection_check_interval": "1s",
+}
 
 _FIND_DEAD: Final = """
     SELECT relname, n_live_tup, n_dead_tup FROM pg_stat_user_tables
      WHERE schemaname = current_schema() ORDER BY n_dead_tup DESC"""
 
 _log = logging.getLogger(__name__)
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @dataclass(slots=True)
@@ -46,7 +57,7 @@ class Vacuum:
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        connect: Callable[[], BoundedConnection],
         is_due: Callable[[], bool],
         *,
         pause_seconds: float = 1.0,
@@ -56,7 +67,7 @@ class Vacuum:
         self._pause_seconds = pause_seconds
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="vacuum", daemon=True)
-        self._connection: Connection | None = None
+        self._connection: BoundedConnection | None = None
         self._vacuumed: dict[str, _Vacuumed] = {}
 
     def start(self) -> None:
@@ -64,12 +75,16 @@ class Vacuum:
         self._thread.start()
 
     def close(self) -> None:
-        """End, in the middle of a table if need be: the next vacuum begins anew."""
+        """End, in the middle of a table if need be: the next vacuum begins anew.
+
+        The server is not asked: it may be paused, and would be waited for.
+        """
         self._is_over.set()
         connection = self._connection
         if connection is not None:
-            with suppress(psycopg.Error):
-                connection.cancel()
+            # It may be closing just now.
+            with suppress(OSError, psycopg.Error):
+                _hang_up(connection.pgconn.socket)
         self._thread.join()
 
     # What follows runs in the thread.
@@ -89,8 +104,6 @@ class Vacuum:
     def _look(self) -> None:
         if self._connection is None:
             self._connection = self._connect()
-            # However long: it is in nobody's way.
-            self._connection.execute("SET statement_timeout = 0")
             self._vacuumed.clear()
         for table, live, dead in self._connection.execute(_FIND_DEAD).fetchall():
             if not self._is_over.is_set() and self._is_worth_it(table, live, dead):
@@ -103,8 +116,11 @@ class Vacuum:
             return dead > threshold
         return dead - last.left > threshold
 
-    def _vacuum(self, connection: Connection, table: str) -> None:
+    def _vacuum(self, connection: BoundedConnection, table: str) -> None:
+        patience = connection.patience
+        connection.patience = TABLE_SECONDS_MAX + ANSWER_SECONDS
         connection.execute(sql.SQL("VACUUM (SKIP_LOCKED) {}").format(sql.Identifier(table)))
+        connection.patience = patience
         [(left,)] = connection.execute(
             "SELECT n_dead_tup FROM pg_stat_user_tables"
             " WHERE schemaname = current_schema() AND relname = %s",
@@ -116,3 +132,9 @@ class Vacuum:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _hang_up(descriptor: int) -> None:
+    """Let whoever waits at a socket find it closed."""
+    with socket.socket(fileno=os.dup(descriptor)) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
