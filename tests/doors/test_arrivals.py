@@ -3,12 +3,15 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
+import bendybus.doors.door
 from bendybus.doors import arrivals as arriving
 from bendybus.doors.arrivals import Arrivals
 from bendybus.doors.crowd import Crowd
+from bendybus.doors.door import Door, open_door
 from bendybus.doors.leash import WORDS_BYTES_MAX, Leash, LeashCut, leash
 
 
@@ -24,12 +27,13 @@ def taking(
     end: Leash,
     *,
     number: int = 0,
+    crowd: Crowd | None = None,
     stop: asyncio.Event | None = None,
     cut: asyncio.Event | None = None,
 ) -> Arrivals:
     found = Arrivals(
         end,
-        Crowd(2).seat(0),
+        (crowd or Crowd(2)).seat(0),
         number=number,
         workers=2,
         note_stop=(stop or asyncio.Event()).set,
@@ -75,7 +79,11 @@ async def test_a_connection_comes_to_its_door(ends: tuple[Leash, Leash]) -> None
     keeper, worker = ends
     arrivals = taking(worker)
     came: asyncio.Queue[socket.socket] = asyncio.Queue()
-    arrivals.welcome("amqp", came.put_nowait)
+
+    def take(connection: socket.socket) -> asyncio.Task[None]:
+        return asyncio.create_task(came.put(connection))
+
+    arrivals.welcome("amqp", take)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         keeper.send("amqp", theirs)
@@ -83,6 +91,61 @@ async def test_a_connection_comes_to_its_door(ends: tuple[Leash, Leash]) -> None
         with await came.get() as taken:
             taken.send(b"hello")
             assert ours.recv(5) == b"hello"
+    arrivals.end()
+
+
+async def test_who_still_shakes_hands_counts_as_a_client(ends: tuple[Leash, Leash]) -> None:
+    keeper, worker = ends
+    crowd = Crowd(2)
+    arrivals = taking(worker, crowd=crowd)
+    shaking: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue()
+
+    def take(connection: socket.socket) -> asyncio.Future[None]:
+        connection.close()
+        hands = asyncio.get_running_loop().create_future()
+        shaking.put_nowait(hands)
+        return hands
+
+    arrivals.welcome("amqps", take)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        keeper.send("amqps", theirs)
+    crowd.give(0, is_counted=True)
+    # The other one has a client, too: of equals it is the other one's turn.
+    crowd.seat(1).note_open(1)
+    async with asyncio.timeout(10):
+        hands = await shaking.get()
+    assert crowd.by_room() == [1, 0]
+    hands.set_result(None)
+    await asyncio.sleep(0)
+    assert crowd.by_room() == [0, 1], "it went away"
+    arrivals.end()
+
+
+async def test_all_who_come_to_a_worker_at_once_are_let_in(
+    ends: tuple[Leash, Leash], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bendybus.doors.door, "HANDSHAKES_MAX", 3)
+    keeper, worker = ends
+    arrivals = taking(worker)
+    there: asyncio.Queue[asyncio.Protocol] = asyncio.Queue()
+
+    def make() -> asyncio.Protocol:
+        there.put_nowait(protocol := asyncio.Protocol())
+        return protocol
+
+    with ExitStack() as open_ends:
+        for _ in range(10):
+            ours, theirs = socket.socketpair()
+            open_ends.enter_context(ours)
+            with theirs:
+                assert keeper.send("amqp", theirs)
+        door = await open_door(Door("amqp", "127.0.0.1", 0, arrivals=arrivals), make)
+        async with asyncio.timeout(10):
+            for _ in range(10):
+                await there.get()
+        door.close()
+        await door.wait_closed()
     arrivals.end()
 
 

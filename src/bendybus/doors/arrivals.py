@@ -24,7 +24,8 @@ STOP: Final = "stop"
 
 _log = logging.getLogger(__name__)
 
-Welcome = Callable[[socket.socket], None]
+# Lets a connection in; done when it is open, or gone.
+Welcome = Callable[[socket.socket], "asyncio.Future[None]"]
 Answer = Callable[[str], Awaitable[bytes]]
 
 
@@ -127,19 +128,29 @@ class Arrivals:
             if words == STOP:
                 self._is_stopping = True
                 self._note_stop()
-            if words in COUNTED_DOORS:
-                self.seat.take()
-            if connection is None:
-                # The process has no file left for it: the client must come again.
-                continue
-            if words.startswith(QUESTION):
+            elif not words.startswith(QUESTION):
+                self._admit(words, connection)
+            elif connection is not None:
                 task = asyncio.create_task(self._answer(words[1:], connection), name="answer")
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
-            elif (take := self._doors.get(words)) is not None:
-                take(connection)
-            else:
-                connection.close()
+
+    def _admit(self, door: str, connection: socket.socket | None) -> None:
+        """Let a client in.
+
+        Until it is open it counts as given: who shakes hands for seconds would be in no number.
+        """
+        take = self._doors.get(door)
+        if connection is not None and take is not None:
+            admitted = take(connection)
+            if door in COUNTED_DOORS:
+                admitted.add_done_callback(lambda _: self.seat.take())
+            return
+        # Without a connection the process has no file left for it: the client must come again.
+        if connection is not None:
+            connection.close()
+        if door in COUNTED_DOORS:
+            self.seat.take()
 
     async def _answer(self, question: str, connection: socket.socket) -> None:
         subject, _, rest = question.partition(" ")

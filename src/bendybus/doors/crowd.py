@@ -68,7 +68,7 @@ class Seat:
         self._first = _NUMBERS * worker
 
     def take(self) -> None:
-        """Note that a connection was taken over."""
+        """Note that a connection was taken over: it is among the open ones by now, or gone."""
         self._numbers[self._first + _TAKEN] += 1
 
     def note_open(self, count: int) -> None:

@@ -108,11 +108,11 @@ class OpenDoor:
                 _log.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(_NO_FILES_SECONDS)
                 continue
-            self._admit(client)
+            _ = self._admit(client)
 
-    def _admit(self, client: socket.socket) -> None:
+    def _admit(self, client: socket.socket) -> "asyncio.Task[None]":
         """Take in a connection that was accepted, and shake hands if that is to be."""
-        if len(self._handshakes) >= HANDSHAKES_MAX:
+        if self._door.tls is not None and len(self._handshakes) >= HANDSHAKES_MAX:
             # An honest client needs milliseconds, so the oldest is the least likely one.
             oldest = next(iter(self._handshakes))
             self._forget(oldest)
@@ -120,6 +120,7 @@ class OpenDoor:
         task = asyncio.create_task(_shake_hands(client, self._door, self._make))
         self._handshakes[task] = None
         task.add_done_callback(self._forget)
+        return task
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
         self._handshakes.pop(task, None)
