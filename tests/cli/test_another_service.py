@@ -152,6 +152,8 @@ def test_the_tab_key_asks_the_broker_of_the_profile(
     named = ("bendybus", "--profile", "there", "queue", "show", "--name", "sh")
     assert run(**folder, **asking_bash(*named)).stdout.split() == ["shut"]
     run("profile", "use", "there", **folder)
+    for words in (("bendybus", "--profile", "t"), ("bendybus", "profile", "remove", "t")):
+        assert run(**folder, **asking_bash(*words)).stdout.split() == ["there"]
     unnamed = ("bendybus", "queue", "show", "--name", "sh")
     assert run(**folder, **asking_bash(*unnamed)).stdout.split() == ["shut"]
 

@@ -3,11 +3,12 @@
 import json
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import run
+from tests.cli.command import SECONDS_MAX, environment, run
 
 STAGING = "Endpoint=sb://staging.example;SharedAccessKeyName=Root;SharedAccessKey=key-of-staging-0;"
 
@@ -44,6 +45,18 @@ def test_a_profile_is_kept_where_only_its_owner_can_read_it(profiles: Profiles) 
     listed = profiles.text("profile", "list")
     assert "staging.example" in listed
     assert "key-of-staging-0" not in listed
+
+
+def test_a_key_need_not_be_typed_where_others_see_it(profiles: Profiles) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "bendybus", "profile", "add", "x", "--connection-string", "-"],
+        env=environment(XDG_CONFIG_HOME=str(profiles.folder)),
+        input=f"{STAGING}\n",
+        text=True,
+        timeout=SECONDS_MAX,
+        check=True,
+    )
+    assert json.loads(profiles.file.read_text())["profiles"]["x"]["connection_string"] == STAGING
 
 
 def test_the_profile_that_is_named_or_in_use_says_where_the_broker_is(profiles: Profiles) -> None:

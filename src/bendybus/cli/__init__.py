@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from bendybus.cli.failure import ending_in_one_line, say_the_rest
-from bendybus.cli.kept_profiles import take_profile
+from bendybus.cli.kept_profiles import complete_profile, take_profile
 
 # Where each command is, in the order in which `--help` shows them.
 PLACES: Final = {
@@ -83,7 +83,10 @@ def begin(
     profile: Annotated[
         str | None,
         typer.Option(
-            "--profile", envvar="BENDYBUS_PROFILE", help="A broker that `bendybus profile` keeps."
+            "--profile",
+            envvar="BENDYBUS_PROFILE",
+            help="A broker that `bendybus profile` keeps.",
+            autocompletion=complete_profile,
         ),
     ] = None,
 ) -> None:

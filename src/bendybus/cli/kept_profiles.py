@@ -57,6 +57,15 @@ def read_profiles() -> dict[str, Any]:
     return {"profiles": kept["profiles"], "in_use": kept.get("in_use")}
 
 
+def complete_profile(incomplete: str) -> list[str]:
+    """Return the profiles whose names begin so, for the shell."""
+    try:
+        names: dict[str, Any] = read_profiles()["profiles"]
+    except CommandFailed:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def write_profiles(kept: dict[str, Any]) -> None:
     """Replace the file at once, so that it is whole and nobody else's at every moment."""
     path = profile_file()

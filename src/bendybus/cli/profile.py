@@ -1,5 +1,6 @@
 """`bendybus profile`: brokers that one works with often, by name."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -7,14 +8,16 @@ import typer
 from rich.console import Console
 
 from bendybus.cli.failure import CommandFailed
-from bendybus.cli.kept_profiles import read_profiles, write_profiles
+from bendybus.cli.kept_profiles import complete_profile, read_profiles, write_profiles
 from bendybus.cli.options import Output, OutputOption
 from bendybus.cli.plain_table import PlainTable
 from bendybus.cli.shown_entity import print_json
 from bendybus.model.connection_string import parse_connection_string
 from bendybus.model.errors import ArgumentInvalid
 
-NameArgument = Annotated[str, typer.Argument(help="What you call it.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="What you call it.", autocompletion=complete_profile)
+]
 
 profile_commands = typer.Typer(
     help="Keep connection strings by name, in a file that only you can read.",
@@ -26,7 +29,13 @@ profile_commands = typer.Typer(
 @profile_commands.command("add")
 def add_profile(
     name: NameArgument,
-    connection_string: Annotated[str, typer.Option(help="What the broker printed at its start.")],
+    connection_string: Annotated[
+        str,
+        typer.Option(
+            help="What the broker printed at its start; - reads it from standard input, so that its"
+            " key is seen neither among the processes nor in the shell's history."
+        ),
+    ],
     management_url: Annotated[
         str | None, typer.Option(help="Where it answers HTTP, if not where one would look.")
     ] = None,
@@ -35,6 +44,8 @@ def add_profile(
     ] = None,
 ) -> None:
     """Keep a broker by name, or replace what was kept under it."""
+    if connection_string == "-":
+        connection_string = sys.stdin.readline().strip()
     try:
         parse_connection_string(connection_string)
     except ArgumentInvalid as error:
