@@ -17,10 +17,11 @@ from bendybus.store.identity import StoreIdentity
 from bendybus.store.postgres.bounded import Unanswered
 from bendybus.store.postgres.connecting import ANSWER_SECONDS, connect
 from bendybus.store.postgres.locks import TAKE_TURN
-from bendybus.store.postgres.store import Pacing, PostgresStore
+from bendybus.store.postgres.store import CONNECTIONS_PER_STORE, Pacing, PostgresStore
 from bendybus.store.postgres.vacuuming import SETTINGS, TABLE_SECONDS_MAX, Vacuum
 from bendybus.testing.cut_network import CutNetwork, cut_network
 from bendybus.testing.postgres import PostgresServer, postgres_server, url_of
+from bendybus.testing.store_contract.scanning import EVERYTHING
 from bendybus.testing.store_contract.subject import ORDERS, contents_of, send
 from tests.store.test_vacuuming import wait_until
 
@@ -182,6 +183,27 @@ async def test_a_front_end_that_is_stuck_in_its_turn_loses_it(
         assert await contents_of(store) == [b"after it"]
     finally:
         stuck.close()
+
+
+async def test_a_store_has_no_more_sessions_than_were_counted_before_the_start(
+    store: PostgresStore, server: PostgresServer, name: str
+) -> None:
+    def purposes() -> set[str]:
+        listed = server.execute(
+            f"SELECT application_name FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+        )
+        # All have names, and no two have the same.
+        assert len({purpose for (purpose,) in listed}) == len(listed)
+        return {str(purpose).removeprefix("bendybus store 0 ") for (purpose,) in listed}
+
+    for number in range(20):
+        await send(store, b"%d" % number)
+        await store.scan(EVERYTHING)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while "vacuum" not in purposes():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.05)
+    assert purposes() == {"lane", "attendant", "scan", "vacuum"}
+    assert len(purposes()) == CONNECTIONS_PER_STORE
 
 
 def test_no_session_may_hold_anything_for_long(server: PostgresServer, name: str) -> None:

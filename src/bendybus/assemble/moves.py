@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from typing import Final, NamedTuple
@@ -74,7 +74,7 @@ class StoreMoves:
         self._stores = stores
         self._workers = workers
         self._moves: dict[int, StoreMove] = {}
-        self._following = asyncio.Lock()
+        self._is_told = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         if workers is not None:
             workers.answer(_PROGRESS, self._report)
@@ -235,15 +235,18 @@ class StoreMoves:
 
         await asyncio.to_thread(work)
 
-    async def _hear_moved(self, number: str) -> bytes:
-        """Follow a store that another worker has moved."""
-        await self._follow(int(number))
+    async def _hear_moved(self, _number: str) -> bytes:
+        """Follow a store that another worker has moved, soon: whoever asks does not wait for it."""
+        self._is_told.set()
         return b"done"
 
     async def _look(self) -> None:
-        """Follow stores whose mover has said nothing, until cancelled."""
+        """Follow stores that others have moved, told or not, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._is_told.wait()
+            self._is_told.clear()
             for number in range(len(self._stores)):
                 try:
                     await self._follow(number)
@@ -252,21 +255,21 @@ class StoreMoves:
 
     async def _follow(self, number: int) -> None:
         """Be where another worker has moved a store to, if one has."""
+        store = self._stores[number]
+        if not isinstance(store, SharedSqliteStore) or not store.is_left_behind:
+            return
+        own = self._own(number)
+        if (own is not None and own.is_under_way) or not is_surely_moved(store.path):
+            return
+        # Only who has such stores needs the driver.
         from bendybus.store.postgres.store import PostgresStore
 
-        store = self._stores[number]
-        async with self._following:
-            if not isinstance(store, SharedSqliteStore) or not store.is_left_behind:
-                return
-            own = self._own(number)
-            if (own is not None and own.is_under_way) or not is_surely_moved(store.path):
-                return
-            # Whoever wrote it down may have been killed before it was on disk.
-            await asyncio.to_thread(sync_folder, self._settings.data)
-            place = place_in(self._settings.data, number)
-            assert isinstance(place, StorePlace), "it stays once it is there"
-            identity = replace(self._identity(number), follows=True)
-            await store.follow(PostgresStore(number, place.url, identity=identity, is_alone=True))
+        # Whoever wrote it down may have been killed before it was on disk.
+        await asyncio.to_thread(sync_folder, self._settings.data)
+        place = place_in(self._settings.data, number)
+        assert isinstance(place, StorePlace), "it stays once it is there"
+        identity = replace(self._identity(number), follows=True)
+        await store.follow(PostgresStore(number, place.url, identity=identity, is_alone=True))
         _log.warning("store %d was moved to %s by another worker", number, place)
 
     def _identity(self, number: int) -> StoreIdentity:
