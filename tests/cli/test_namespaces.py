@@ -91,7 +91,7 @@ def test_official_clients_use_a_created_namespace_that_outlives_a_kill(
     ]
 
     refusal = commands.refusal("namespace", "delete", "--name", "team-blue")
-    assert "has 1 queues and 0 topics, is deleted only with --yes" in refusal
+    assert "which has 1 queues and 0 topics, say --yes" in refusal
     commands.text("namespace", "delete", "--name", "team-blue", "--yes")
     with administration(broker, connection) as manager, pytest.raises(ClientAuthenticationError):
         manager.get_queue("parts")
@@ -136,7 +136,7 @@ def test_who_manages_the_default_one_finds_and_renews_the_keys_of_a_created_one(
     ours = ("--name", "RootManageSharedAccessKey", "--namespace-name", "ours")
     refusal = commands.refusal("namespace", "authorization-rule", "keys", "list", *ours)
     assert "in its configuration file" in refusal
-    commands.text("namespace", "delete", "-n", "team-red")
+    commands.text("namespace", "delete", "-n", "team-red", "--yes")
 
 
 @pytest.mark.parametrize(

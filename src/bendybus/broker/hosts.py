@@ -42,13 +42,11 @@ class Hosts:
         if len(self._namespaces.catalogs) == 1:
             return self.default
         alone = host_alone(host or "")
-        if names_nothing(alone):
-            return self.default
         for name in _names_in(alone):
             if self._namespaces.has(name):
                 return self._serve(self._namespaces.named(name))
         configured = self._namespaces.configured
-        if len(configured) == 1:
+        if len(configured) == 1 or names_nothing(alone):
             return self.default
         names = ", ".join(each.namespace for each in configured)
         raise EntityNotFound(

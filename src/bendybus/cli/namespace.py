@@ -1,6 +1,5 @@
 """`bendybus namespace`: what namespaces there are and what they are like, and who may enter."""
 
-import sys
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -9,10 +8,10 @@ from rich.console import Console
 
 from bendybus.cli.access_rule import access_rule_commands
 from bendybus.cli.administered import managing
-from bendybus.cli.failure import CommandFailed
-from bendybus.cli.options import Output, OutputOption
+from bendybus.cli.confirmed import confirm
+from bendybus.cli.options import Output, OutputOption, YesOption
 from bendybus.cli.plain_table import PlainTable
-from bendybus.cli.shown_entity import print_deleted, print_json
+from bendybus.cli.shown_entity import print_json
 from bendybus.client.administration import Administration
 from bendybus.model.connection_string import ConnectionString
 from bendybus.model.hosts import host_beside
@@ -128,28 +127,17 @@ def update_namespace(
 def delete_namespace(
     namespace: Administration,
     name: NameOption,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask, also if it has entities.")
-    ] = False,
-    output: OutputOption = Output.TABLE,
+    is_confirmed: YesOption = False,
 ) -> None:
-    """Delete a namespace with its keys and, once that is confirmed, with all its entities."""
+    """Delete a namespace with its keys and all its entities, with what they hold."""
     path = _path(name)
     shown = namespace.ask_json("GET", path)
-    if yes:
-        path += "?withEntities=true"
-    elif shown["queues"] or shown["topics"]:
-        has = f"{shown['queues']} queues and {shown['topics']} topics"
-        if not sys.stdin.isatty():
-            raise CommandFailed(
-                f"the namespace '{shown['name']}', which has {has}, is deleted only with --yes"
-            )
-        typer.echo(f"The namespace '{shown['name']}' has {has}. They go with all they hold.")
-        if typer.prompt("Type its name to delete it") != shown["name"]:
-            raise typer.Exit(1)
+    has_entities = bool(shown["queues"] or shown["topics"])
+    has = f", which has {shown['queues']} queues and {shown['topics']} topics" * has_entities
+    confirm(f"the namespace '{shown['name']}'{has}", is_confirmed=is_confirmed)
+    if has_entities or is_confirmed:
         path += "?withEntities=true"
     namespace.ask_json("DELETE", path)
-    print_deleted(shown["name"], output)
 
 
 @namespace_commands.command("exists")
