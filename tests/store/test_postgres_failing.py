@@ -190,7 +190,7 @@ async def test_a_store_has_no_more_sessions_than_were_counted_before_the_start(
 ) -> None:
     def purposes() -> set[str]:
         sessions = "SELECT application_name FROM pg_stat_activity"
-        listed = server.execute(f"{sessions} WHERE datname = '{name}'")  # noqa: S608 - our own name
+        listed = server.execute(f"{sessions} WHERE datname = '{name}'")
         # All have names, and no two have the same.
         assert len({purpose for (purpose,) in listed}) == len(listed)
         return {str(purpose).removeprefix("bendybus store 0 ") for (purpose,) in listed}
