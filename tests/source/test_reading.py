@@ -1,6 +1,7 @@
 """What is read: bodies, states, times, places; and what cannot be."""
 
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 
 import pyarrow as pa
 import pytest
@@ -29,7 +30,10 @@ def test_batches_have_the_very_types_that_spark_expects(bus: Bus) -> None:
     [partition] = reader.partitions()
     [batch] = reader.read(partition)
     assert isinstance(batch, pa.RecordBatch)
-    assert batch.schema.equals(to_arrow_schema(schema, timezone="UTC"))
+    # Spark 4.1 knows no other timezone, and has no word for it.
+    is_told = "timezone" in signature(to_arrow_schema).parameters
+    arrow = to_arrow_schema(schema, timezone="UTC") if is_told else to_arrow_schema(schema)
+    assert batch.schema.equals(arrow)
 
 
 def test_large_and_empty_bodies_are_read_whole(bus: Bus, is_partitioned: bool) -> None:
