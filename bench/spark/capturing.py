@@ -7,8 +7,9 @@ from statistics import median
 from typing import Final
 from urllib.parse import unquote, urlparse
 
+import pyarrow as pa
+from pyarrow import parquet
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
 from bench.features.stage import Stage, in_turns
@@ -87,7 +88,7 @@ def latency(stage: Stage) -> Iterator[Reading]:
             _wait_for_rows(here, before + int(PACED_PER_SECOND * here.size.paced_seconds * 0.95))
         finally:
             query.stop()
-        waits = _waits_ms(here, here.folder / "table")
+        waits = waits_ms(here.folder / "table")
         yield here.side.reading(Figure.SPARK_CAPTURE_P50, median(waits))
 
 
@@ -102,40 +103,42 @@ def _send_paced(here: Lab, *, seconds: float) -> None:
 
 
 def _wait_for_rows(here: Lab, least: int) -> int:
-    """Wait until the table has that many rows; how many it has."""
+    """Wait until the table has that many rows; how many it has.
+
+    They are counted by the footers of the files: a query of Spark's would take its cores from the
+    stream that is measured.
+    """
     found = 0
 
     def is_there() -> bool:
         nonlocal found
-        if not (here.folder / "table" / "_spark_metadata").exists():
-            return False
-        found = here.spark.read.parquet(str(here.folder / "table")).count()
+        files = committed_at(here.folder / "table")
+        found = sum(parquet.read_metadata(path).num_rows for path in files)
         return found >= least
 
     wait_until(is_there, seconds_max=120.0, what=f"{least} rows in the table")
     return found
 
 
-def _waits_ms(here: Lab, table: Path) -> list[float]:
-    """How long each row took until its batch was committed to the table's log."""
-    committed: dict[str, float] = {}
-    logs = [log for log in (table / "_spark_metadata").iterdir() if not log.name.startswith(".")]
+def committed_at(table: Path) -> dict[Path, float]:
+    """The files of a table, and when its log had each of them."""
+    committed: dict[Path, float] = {}
+    logs = [log for log in (table / "_spark_metadata").glob("*") if not log.name.startswith(".")]
     # Every tenth names the files of those before it as well: a file is of the first that has it.
     for log in sorted(logs, key=lambda each: int(each.stem)):
         for line in log.read_text().splitlines()[1:]:
-            path = unquote(urlparse(json.loads(line)["path"]).path)
-            committed.setdefault(Path(path).name, log.stat().st_mtime)
-    rows = (
-        here.spark.read.parquet(str(table))
-        .select(
-            f.element_at(f.split(f.input_file_name(), "/"), -1).alias("file"),
-            f.unix_micros("enqueued_time").alias("taken_us"),
-        )
-        .collect()
-    )
-    waits = [
-        (committed[row.file] * MS - row.taken_us / MS) for row in rows if row.file in committed
-    ]
+            path = Path(unquote(urlparse(json.loads(line)["path"]).path))
+            committed.setdefault(path, log.stat().st_mtime)
+    return committed
+
+
+def waits_ms(table: Path) -> list[float]:
+    """How long each row took until its batch was committed to the table's log."""
+    waits: list[float] = []
+    for path, at in committed_at(table).items():
+        taken = parquet.read_table(path, columns=["enqueued_time"])["enqueued_time"]
+        taken_us = taken.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        waits += [at * MS - each / MS for each in taken_us.to_pylist()]
     if not waits:
         raise BenchmarkError("no row of the table is in its log")
     return waits

@@ -1,8 +1,13 @@
 """What is promised of bulk work by Spark, held against readings."""
 
+import json
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from bench.clients import Clients
 from bench.features.stage import Stage
@@ -10,6 +15,7 @@ from bench.promises import judge
 from bench.readings import Figure, Reading, Readings, Subject
 from bench.scenarios import SMALL_BODY_BYTES
 from bench.size import QUICK
+from bench.spark.capturing import waits_ms
 from bench.spark.lab import bulk_side
 from bench.spark.promises import SPARK_PROMISES, TARGET
 from bench.spark.scenarios import SPARK
@@ -74,3 +80,23 @@ def test_every_scenario_of_spark_has_a_promise() -> None:
 def test_the_broker_that_spark_measures_serves_bulk_data(tmp_path: Path) -> None:
     with bulk_side(Stage(Clients(tmp_path), QUICK, tmp_path, "partitioned"), "read") as side:
         assert side.broker.flight_port > 0
+
+
+@pytest.mark.parametrize("is_int96", [True, False], ids=["as Spark writes times", "as Arrow does"])
+def test_a_row_waits_until_the_log_of_its_table_first_has_its_file(
+    tmp_path: Path, is_int96: bool
+) -> None:
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    taken = pa.array([datetime.fromtimestamp(1_000, UTC)] * 3, pa.timestamp("us", "UTC"))
+    lines = ["v1"]
+    # The last one is compacted: it has the files of those before it as well.
+    for number, name in enumerate(("8", "9.compact")):
+        path = tmp_path / f"part {number}.parquet"
+        table = pa.table({"enqueued_time": taken.slice(number)})
+        parquet.write_table(table, path, use_deprecated_int96_timestamps=is_int96)
+        lines.append(json.dumps({"path": path.as_uri()}))
+        (log / name).write_text("\n".join(lines))
+        os.utime(log / name, (0, 1_001 + number))
+
+    assert waits_ms(tmp_path) == [1_000.0, 1_000.0, 1_000.0, 2_000.0, 2_000.0]
