@@ -16,25 +16,18 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import SentVia
 from bendybus.content.incoming_message import BATCH_FORMAT, read_batch, read_message
 from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet, Throttled
-from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
+from bendybus.server.fragment_turns import TURNS_MAX, FragmentTurns, Group, Intake, SplitBatch
 from bendybus.server.outlet import Outlet
 from bendybus.server.token_node import Access
 from bendybus.server.translate import ACCEPTED, rejected
 
 CREDIT: Final = 5000
-# Stores that may be busy for one link at once. What arrives meanwhile is gathered, so that the
-# next commit is a large one.
-STORING_MAX: Final = 2
-# Messages with keys are spread over as many commits as there are fragments. From so many on, they
-# are gathered for longer, so that each is larger; and answered for so long together, because
-# neighbours end up in different ones.
+# Messages with keys are spread over as many commits as there are fragments, and neighbours are in
+# different ones. From so many on they are answered when that is half of what is in hand, or after
+# so long: neighbours make ranges then, and a client that hears of many at once sends many at once.
 SPREAD_GROUPS: Final = 4
-ANSWER_SECONDS: Final = 0.002
-
-# What is stored together: the deliveries to answer, the messages, and the fragment they are bound
-# to, if they have a key.
-_Group = tuple[list[int], list[Message], FragmentIndex | None]
+ANSWER_SECONDS: Final = 0.01
 
 
 class IncomingLink:
@@ -61,8 +54,10 @@ class IncomingLink:
         self._lane: list[TransferReceived] = []
         # Deliveries that have joined a transaction and are to be answered, by its id.
         self._joined: dict[bytes, list[int]] = {}
-        self._storing = 0
-        self._storing_max = STORING_MAX
+        self._turns = FragmentTurns(self._store, outlet.spawn, self._note_turn_end)
+        self._is_spread = False
+        # Of turns that have ended since something was answered.
+        self._messages_done = 0
         # Deliveries that are stored and not answered yet, and the timer that answers them.
         self._accepted: list[int] = []
         self._answering: asyncio.TimerHandle | None = None
@@ -96,59 +91,47 @@ class IncomingLink:
         """Store what is in the lane, unless enough is on its way already."""
         if self._joined:
             self._answer_joined()
-        if not self._lane or self._storing >= self._storing_max:
+        if self._turns.running < TURNS_MAX:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Take all that is in the lane to the turns of its fragments."""
+        if not self._lane:
             return
         events, self._lane = self._lane, []
         if self.rate is not None and not self._let_through(events, self.rate):
             return
-        self._storing += 1
         self._unanswered += len(events)
-        self._outlet.spawn(self._store(events))
+        self._outlet.spawn(self._sort(events))
 
     def _let_through(self, events: list[TransferReceived], rate: ConnectionRate) -> bool:
         """Refuse what came together if it is too much for now."""
         try:
             rate.check(len(events))
         except Throttled as error:
-            self._note_stored(events)
+            size = sum([len(event.payload) for event in events])
+            self._outlet.note_stored(size, len(events))
             self.refuse([event.delivery_id for event in events if not event.settled], error)
             self.regrant()
             self._outlet.flush_soon()
             return False
         return True
 
-    def _note_stored(self, events: list[TransferReceived]) -> None:
-        self._outlet.note_stored(sum([len(event.payload) for event in events]), len(events))
-
-    async def _store(self, events: list[TransferReceived]) -> None:
-        try:
-            await self._store_all(events)
-        finally:
-            self._note_stored(events)
-            self._storing -= 1
-            self._unanswered -= len(events)
-            self.regrant()
-            self.work()
-            self._outlet.flush_soon()
-
-    async def _store_all(self, events: list[TransferReceived]) -> None:
-        """Store deliveries in the order they came: batches, and runs of messages between them."""
-        groups: list[_Group] = []
+    async def _sort(self, events: list[TransferReceived]) -> None:
+        """Read deliveries in the order they came: batches, and runs of messages between them."""
+        intake = Intake(len(events), sum([len(event.payload) for event in events]))
+        silent = {event.delivery_id for event in events if event.settled}
+        groups: list[Group] = []
         run: list[tuple[int, Message]] = []
-        # Deliveries whose messages go to several fragments.
-        split: set[int] = set()
         has_sessions = self.queue.main.has_sessions
         for event in events:
             delivery_id = event.delivery_id
             try:
                 if event.message_format == BATCH_FORMAT:
                     batch = self._checked_batch(event.payload)
-                    groups += self._groups_of(run)
+                    groups += self._groups_of(run, silent, intake)
                     run = []
-                    parts = self._groups_of_batch(delivery_id, batch)
-                    if len(parts) > 1:
-                        split.add(delivery_id)
-                    groups += parts
+                    groups += self._groups_of_batch(event, batch, intake)
                 else:
                     message = read_message(event.payload, is_id_wanted=self._is_id_wanted)
                     if has_sessions:
@@ -157,17 +140,59 @@ class IncomingLink:
             except BusError as error:
                 if not event.settled:
                     self.refuse([delivery_id], error)
-        groups += self._groups_of(run)
-        self._storing_max = STORING_MAX if len(groups) < SPREAD_GROUPS else 1
-        silent = {event.delivery_id for event in events if event.settled}
-        # Begun in this order, which is what keeps it within each fragment. A single group takes
-        # the same way: awaited directly, it would overtake what an earlier read has begun.
-        refusals = await asyncio.gather(
-            *(self._store_group(group, silent | split) for group in groups)
-        )
-        if split:
-            self._answer_split(split - silent, groups, refusals)
-        self._answer_accepted()
+        groups += self._groups_of(run, silent, intake)
+        intake.groups_left = len(groups)
+        self._is_spread = len(groups) >= SPREAD_GROUPS
+        if groups:
+            self._turns.put(groups)
+        else:
+            self._finish(intake)
+
+    async def _store(self, group: Group) -> None:
+        """Store a group, and answer the deliveries of which nothing is left to store."""
+        refusal: BusError | None = None
+        try:
+            await send(self.queue, group.messages, group.fragment, self._clock)
+        except BusError as error:
+            refusal = error
+            self.refuse(group.delivery_ids, error)
+        else:
+            self._accepted += group.delivery_ids
+        for batch in group.split_batches:
+            self._note_part_stored(batch, refusal)
+        if self._is_spread:
+            self._answer_soon()
+        else:
+            self._answer_accepted()
+        for intake in group.intakes:
+            intake.groups_left -= 1
+            if intake.groups_left == 0:
+                self._finish(intake)
+        self._outlet.flush_soon()
+
+    def _note_turn_end(self, messages_done: int) -> None:
+        self._messages_done += messages_done
+        if self._accepted and 2 * self._messages_done >= self._turns.message_count:
+            self._answer_accepted()
+        self._take_in()
+
+    def _note_part_stored(self, batch: SplitBatch, refusal: BusError | None) -> None:
+        """Note that a part of a batch was stored or refused; answer it if it was the last."""
+        batch.groups_left -= 1
+        batch.refusal = batch.refusal or refusal
+        if batch.groups_left or batch.is_settled:
+            return
+        if batch.refusal is not None:
+            self.refuse([batch.delivery_id], batch.refusal)
+        else:
+            self._accepted.append(batch.delivery_id)
+
+    def _finish(self, intake: Intake) -> None:
+        """Make room for others: all that was taken in together is stored or refused."""
+        self._outlet.note_stored(intake.payload_bytes, intake.delivery_count)
+        self._unanswered -= intake.delivery_count
+        self.regrant()
+        self._outlet.flush_soon()
 
     def _join(self, event: TransferReceived) -> None:
         """Let a delivery join its transaction (AMQP 1.0 §4.4.1).
@@ -214,67 +239,39 @@ class IncomingLink:
         if isinstance(state, TransactionalState):
             self._transactions.fail(state.txn_id, error)
 
-    def _groups_of(self, run: list[tuple[int, Message]]) -> list[_Group]:
+    def _groups_of(
+        self, run: list[tuple[int, Message]], silent: set[int], intake: Intake
+    ) -> list[Group]:
+        """Take a run of messages apart, each delivered by itself."""
         ids = [delivery_id for delivery_id, _ in run]
         messages = [message for _, message in run]
-        return [
-            ([ids[at] for at in places], [messages[at] for at in places], fragment)
-            for fragment, places in group_by_fragment(self.queue, messages).items()
-            if places
-        ]
+        groups = []
+        for fragment, places in group_by_fragment(self.queue, messages).items():
+            if places:
+                answered = [ids[at] for at in places]
+                if silent:
+                    answered = [each for each in answered if each not in silent]
+                here = [messages[at] for at in places]
+                groups.append(Group(fragment, False, here, answered, [], [intake]))
+        return groups
 
-    def _groups_of_batch(self, delivery_id: int, batch: list[Message]) -> list[_Group]:
+    def _groups_of_batch(
+        self, event: TransferReceived, batch: list[Message], intake: Intake
+    ) -> list[Group]:
         """Keep a batch together, in the fragment of its key; with ids as keys, take it apart."""
         groups = group_by_fragment(self.queue, batch)
-        if self._is_id_wanted:
+        if self._is_id_wanted and len(groups) > 1:
+            split = SplitBatch(event.delivery_id, event.settled, len(groups))
             return [
-                ([delivery_id], [batch[at] for at in places], fragment)
+                Group(fragment, False, [batch[at] for at in places], [], [split], [intake])
                 for fragment, places in groups.items()
             ]
         keyed = [each for each in groups if each is not None]
-        return [([delivery_id], batch, keyed[0] if keyed else None)]
-
-    def _answer_split(
-        self, ids: set[int], groups: list[_Group], refusals: list[BusError | None]
-    ) -> None:
-        """Answer batches whose parts are all stored or refused by now."""
-        refused: dict[int, BusError] = {}
-        for (members, _, _), refusal in zip(groups, refusals, strict=True):
-            if refusal is not None:
-                refused.update(dict.fromkeys(members, refusal))
-        for delivery_id in sorted(ids):
-            if delivery_id in refused:
-                self.refuse([delivery_id], refused[delivery_id])
-            else:
-                self.link.settle(delivery_id, delivery_id, ACCEPTED)
-        self._outlet.flush_soon()
-
-    async def _store_group(self, group: _Group, silent: set[int]) -> BusError | None:
-        """Store messages of one fragment, and answer their deliveries unless they are silent.
-
-        Returns why they were refused, if they were.
-        """
-        ids, messages, fragment = group
-        if silent:
-            ids = [each for each in ids if each not in silent]
-        try:
-            await send(self.queue, messages, fragment, self._clock)
-        except BusError as error:
-            self.refuse(ids, error)
-            return error
-        else:
-            self._accepted += ids
-            if self._storing_max == 1:
-                # Neighbours are in other fragments: together they make a range.
-                self._answer_soon()
-            else:
-                self._answer_accepted()
-            return None
-        finally:
-            self._outlet.flush_soon()
+        answered = [] if event.settled else [event.delivery_id]
+        return [Group(keyed[0] if keyed else None, True, batch, answered, [], [intake])]
 
     def _answer_soon(self) -> None:
-        """Answer what is accepted a little later, or when all that is on its way is stored."""
+        """Answer what is accepted a little later, unless something makes it worth while before."""
         if self._answering is None:
             loop = asyncio.get_running_loop()
             self._answering = loop.call_later(ANSWER_SECONDS, self._answer_accepted)
@@ -283,6 +280,7 @@ class IncomingLink:
         if self._answering is not None:
             self._answering.cancel()
             self._answering = None
+        self._messages_done = 0
         ids, self._accepted = self._accepted, []
         for first, last in consecutive_ranges(ids):
             self.link.settle(first, last, ACCEPTED)

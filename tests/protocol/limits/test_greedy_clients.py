@@ -18,7 +18,7 @@ from bendybus.broker.receive import ACQUIRE_BYTES_MAX
 from bendybus.server import outlet
 from bendybus.server import requests as requests_module
 from bendybus.server.connection import UNPROVEN_UNFINISHED_BYTES_MAX, ClientConnection
-from bendybus.server.incoming_link import STORING_MAX
+from bendybus.server.fragment_turns import TURNS_MAX
 from bendybus.server.outlet import UNSENT_BYTES_MAX, UNSTORED_BYTES_MAX
 from bendybus.testing.wire_client import WAIT_SECONDS, WireClient, WireLink, frame, sending
 from tests.protocol.messaging.requesting import request, requests_to
@@ -243,10 +243,10 @@ async def test_deliveries_of_nothing_have_a_bound_as_well(
 
     async with stalled(served.broker.stores[0]):
         # As many as are stored side by side, each read by itself; what follows has to wait.
-        for number in range(STORING_MAX):
+        for number in range(TURNS_MAX):
             sender.send(first, number)
             await _until(partial(_is_at_least, unstored, (number + 1) * len(first)))
-        for number in range(STORING_MAX, 10 * bound):
+        for number in range(TURNS_MAX, 10 * bound):
             sender.send(b"", number)
         await _until(lambda: not connection.outlet.transport.is_reading())
 

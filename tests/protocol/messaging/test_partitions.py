@@ -7,6 +7,7 @@ import pytest
 from bendybus.amqp.outcomes import Accepted, Modified, Rejected, Released
 from bendybus.amqp.performatives import Detach, Transfer
 from bendybus.model.partitioning import fragment_for
+from bendybus.server.fragment_turns import FEW_MESSAGES
 from bendybus.testing.wire_client import WireClient, WireLink
 from tests.protocol.messaging.places import PLACES, sent_to
 from tests.protocol.messaging.sample_messages import message, see
@@ -88,6 +89,38 @@ async def test_a_session_id_and_the_same_partition_key_lead_to_the_same_fragment
     await sender.sent(message(session_id="k", partition_key="k"), 2)
 
     assert sorted(await served.counts_by_fragment("parts")) == [0] * 15 + [3]
+
+
+@pytest.mark.spec("R2.1")
+@pytest.mark.parametrize("queue", ["parts", "once-parts"])
+async def test_much_that_is_spread_over_the_fragments_is_answered_and_in_order_in_each(
+    served: Served, queue: str
+) -> None:
+    client = await served.client()
+    sender = await client.sender(queue)
+    count = 3 * FEW_MESSAGES
+    # By the id where that is the key, by the partition key otherwise; and every third twice.
+    keys = [f"key-{number - number % 3 // 2}" for number in range(count)]
+    for number, key in enumerate(keys):
+        sender.send(
+            message(b"%d" % number, message_id=key, partition_key=None if "once" in queue else key),
+            number,
+        )
+    outcomes = [await client.outcome(0, number, receiver=True) for number in range(count)]
+    kept = len(set(keys)) if "once" in queue else count
+    receiver = await client.receiver(queue)
+    receiver.flow(link_credit=kept)
+    seen = [see((await receiver.receive()).payload) for _ in range(kept)]
+
+    assert outcomes == [Accepted()] * count
+    assert await served.count(queue) == kept
+    by_fragment: dict[int, list[tuple[int, int]]] = {}
+    for each in seen:
+        by_fragment.setdefault(each.sequence >> 48, []).append((each.sequence, int(each.body)))
+    assert len(by_fragment) == FRAGMENTS
+    for numbered in by_fragment.values():
+        bodies = [body for _, body in sorted(numbered)]
+        assert bodies == sorted(bodies)
 
 
 @pytest.mark.spec("R2.2")
