@@ -17,6 +17,7 @@ from bench.processes import BenchmarkError, wait_until
 from bench.readings import Figure, Reading
 from bench.scenarios import SMALL_BODY_BYTES
 from bench.spark.lab import FORMAT, Lab, expect_count, lab
+from bendybus.pipelines.failure import reason_of
 
 OTHER: Final = "other"
 PACED_PER_SECOND: Final = 1_000
@@ -83,9 +84,10 @@ def latency(stage: Stage) -> Iterator[Reading]:
         query = _started(here, _consumed(here, here.side.queue), "table", is_drain=False)
         try:
             _send_paced(here, seconds=3.0)
-            before = _wait_for_rows(here, 1)
+            before = _wait_for_rows(here, query, 1)
             _send_paced(here, seconds=here.size.paced_seconds)
-            _wait_for_rows(here, before + int(PACED_PER_SECOND * here.size.paced_seconds * 0.95))
+            most = int(PACED_PER_SECOND * here.size.paced_seconds * 0.95)
+            _wait_for_rows(here, query, before + most)
         finally:
             query.stop()
         waits = waits_ms(here.folder / "table")
@@ -102,8 +104,8 @@ def _send_paced(here: Lab, *, seconds: float) -> None:
     )
 
 
-def _wait_for_rows(here: Lab, least: int) -> int:
-    """Wait until the table has that many rows; how many it has.
+def _wait_for_rows(here: Lab, query: StreamingQuery, least: int) -> int:
+    """Wait until the stream's table has that many rows; how many it has.
 
     They are counted by the footers of the files: a query of Spark's would take its cores from the
     stream that is measured.
@@ -112,6 +114,8 @@ def _wait_for_rows(here: Lab, least: int) -> int:
 
     def is_there() -> bool:
         nonlocal found
+        if (failure := query.exception()) is not None:
+            raise BenchmarkError(f"the stream ended: {reason_of(failure)}")
         files = committed_at(here.folder / "table")
         found = sum(parquet.read_metadata(path).num_rows for path in files)
         return found >= least
@@ -165,7 +169,7 @@ def beside(stage: Stage) -> Iterator[Reading]:
         source = _consumed(here, here.side.queue, maxMessagesPerTrigger=per_trigger)
         query = _started(here, source, "table", is_drain=False)
         try:
-            _wait_for_rows(here, 1)
+            _wait_for_rows(here, query, 1)
             rate = send()
             if not query.isActive:
                 raise BenchmarkError("the capture ended before the sends beside it")
