@@ -30,8 +30,9 @@ check: setup ## formatting, lint, types and layers, in seconds
 test: check ## everything that must hold before a change goes in; sets up what it needs
 	@scripts/setup-tests
 	$(PYTEST) $(BESIDE) --ignore tests/compat --ignore tests/spark
-# The official clients keep time, and every part of them is a crowd of its own: they come alone.
-	$(PYTEST) tests/compat
+# The official clients keep time, and every part of them is a crowd of its own: they come alone. The
+# first test waits until the brokers of all are there.
+	$(PYTEST) tests/compat --timeout=400
 # Spark takes every processor, and seconds to start: one session for all of its tests. A call that
 # a time-out breaks off would leave its answer to the next, so the bound is far away.
 	$(PYTEST) tests/spark --timeout=400
@@ -39,7 +40,7 @@ test: check ## everything that must hold before a change goes in; sets up what i
 coverage: setup ## the tests again, with the branches they leave out; model and amqp must be complete
 	@scripts/setup-tests
 	$(PYTEST) --quiet $(BESIDE) --ignore tests/compat --ignore tests/spark --cov --cov-report=
-	$(PYTEST) --quiet tests/compat --cov --cov-append --cov-report=
+	$(PYTEST) --quiet tests/compat --timeout=400 --cov --cov-append --cov-report=
 	$(PYTEST) --quiet tests/spark --timeout=400 --cov --cov-append --cov-report=
 	$(BIN)/coverage report --include='src/bendybus/model/*,src/bendybus/amqp/*' --fail-under=100
 	$(BIN)/coverage report --fail-under=95

@@ -1,7 +1,7 @@
 """Few brokers, and a run of a client for each, for the whole session.
 
-They are started when the first is needed. A namespace may have a hundred partitioned entities, so
-a client with many cases has several brokers.
+They are started before the first test, so that those without them run beside. A namespace may have
+a hundred partitioned entities, so a client with many cases has several brokers.
 
 Clients keep time: locks of a few seconds, answers that they wait for. Beside so many others on a
 small machine one may come too late, and that says nothing of the broker. So a case that fails is
@@ -11,6 +11,7 @@ More than a few such cases are no accident, and fail.
 
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -46,7 +47,7 @@ COMMANDS: Final = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(autouse=True, scope="session")
 def runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, ClientRun]]:
@@ -131,6 +132,8 @@ def _start_client(
         environment={
             "PYTHONPATH": python_path,
             "BENDYBUS_COMPAT_PYTHON": sys.executable,
+            # Some scenarios have brokers of their own.
+            "TMPDIR": tempfile.gettempdir(),
             # Node.js reads it once, at its start.
             "NODE_EXTRA_CA_CERTS": str(authority),
             # The administration client of Python 7.14 can be told in no other way.
