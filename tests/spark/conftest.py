@@ -18,6 +18,9 @@ from bendybus.pipelines.session import spark_session
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 
 MASTER = "local[2,4]"
+# For every Java that is started from here: none lives long enough to earn back what its second
+# compiler and a collector of many threads cost.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _numbers = count()
 
 
@@ -65,6 +68,13 @@ def write_empty_namespace(folder: Path) -> Path:
     namespace = {"Name": "sbemulatorns", "Queues": [], "Topics": []}
     path.write_text(json.dumps({"UserConfig": {"Namespaces": [namespace]}}))
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _short_lived() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+        yield
 
 
 @pytest.fixture(scope="session")
