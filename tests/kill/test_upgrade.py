@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from bendybus.store.postgres.connecting import connect
+from bendybus.store.postgres.migrating import MIGRATIONS
 from bendybus.testing.broker_process import BrokerProcess
 from bendybus.testing.history_checker import check_history
 from bendybus.testing.postgres import PostgresServer
@@ -19,13 +20,15 @@ from tests.kill.test_kill import CONFIG
 from tests.kill.test_move_killed import all_received
 
 ENTRIES: Final = 2000
+KNOWN: Final = MIGRATIONS[-1].version
 # Runs before anything else in the process that finds it, which is the next release's then: its
 # tables have a column more, which the releases before need not know.
 NEXT_RELEASE: Final = """
 from bendybus.store.postgres import migrating
 
 column = "ALTER TABLE message ADD COLUMN colour TEXT DEFAULT 'grey'"
-migrating.MIGRATIONS = (migrating.Migration(2, 1, column),)
+known = migrating.MIGRATIONS
+migrating.MIGRATIONS = (*known, migrating.Migration(known[-1].version + 1, 1, column))
 migrating.make_tables.__defaults__ = (migrating.MIGRATIONS,)
 """
 
@@ -65,9 +68,9 @@ async def test_an_old_front_end_goes_on_and_starts_again_beside_a_new_one(
         load = Load(book, rng)
         async with load.running(lambda: rng.choice(running).amqp_port):
             await book.at(ENTRIES, lambda: None)
-            assert [versions(url) for url in urls] == [[(1, 1)]] * 2
+            assert [versions(url) for url in urls] == [[(KNOWN, 1)]] * 2
             await asyncio.to_thread(new.start)
-            assert [versions(url) for url in urls] == [[(2, 1)]] * 2
+            assert [versions(url) for url in urls] == [[(KNOWN + 1, 1)]] * 2
             running.append(new)
             await book.at(ENTRIES, lambda: None)
             await book.kill_after(1, old)

@@ -33,8 +33,14 @@ class Migration:
     sql: str
 
 
+# Namespaces are records, too. A release that does not know them goes on while there are none.
+_NAMESPACES: Final = """
+ALTER TABLE entity DROP CONSTRAINT entity_kind_check,
+    ADD CONSTRAINT entity_kind_check
+        CHECK (kind IN ('queue', 'topic', 'subscription', 'namespace'))
+"""
 # In order, each following on the one before; the first follows on `FIRST_VERSION`.
-MIGRATIONS: Final[tuple[Migration, ...]] = ()
+MIGRATIONS: Final = (Migration(2, 1, _NAMESPACES),)
 
 
 def make_tables(
@@ -72,7 +78,7 @@ def check_tables(connection: psycopg.Connection[tuple[Any, ...]], where: str) ->
     """Raise `StoreRefused` if the tables are of a release that this one cannot work beside."""
     found = _version(connection)
     if found is not None:
-        _check_readable(found, MIGRATIONS[-1].version if MIGRATIONS else FIRST_VERSION, where)
+        _check_readable(found, MIGRATIONS[-1].version, where)
 
 
 def _check_readable(found: tuple[int, int], known: int, where: str) -> None:

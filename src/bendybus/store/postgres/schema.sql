@@ -1,4 +1,5 @@
--- One messaging store in the schema `bendybus` of a PostgreSQL database. Version 1.
+-- One messaging store in the schema `bendybus` of a PostgreSQL database. Version 1;
+-- migrating.py has what came later.
 --
 -- The tables are those of ../sqlite/schema.sql, where the comments are that say what they mean.
 -- What differs:
@@ -20,7 +21,7 @@ CREATE TABLE entity (
     updated_at BIGINT NOT NULL DEFAULT 0,
     namespace  TEXT COLLATE "C" NOT NULL DEFAULT '',
     name       TEXT COLLATE "C" NOT NULL,
-    kind       TEXT COLLATE "C" NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription', 'namespace')),
+    kind       TEXT COLLATE "C" NOT NULL CHECK (kind IN ('queue', 'topic', 'subscription')),
     properties TEXT COLLATE "C" NOT NULL,
     declared_rules TEXT COLLATE "C",
     places     TEXT COLLATE "C" NOT NULL
