@@ -14,6 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -98,7 +99,7 @@ class ParquetTable:
             .parquet(self._place)
         )
         if (folder := local_folder(self._place)) is not None:
-            self._sync(folder, name)
+            sync_batch(folder, self._folders, name)
             _drop_leftovers(folder)
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -113,17 +114,21 @@ class ParquetTable:
                 " makes one, and --format is for tables of other kinds"
             ) from None
 
-    def _sync(self, folder: Path, name: str) -> None:
-        """Have the disk keep a batch before the broker is told that it need not.
 
-        Spark leaves it to the system when files reach a disk of this machine.
-        """
-        pattern = "/".join(f"{each}=*" for each in self._folders[:-1])
-        for parent in folder.glob(pattern) if pattern else [folder]:
-            written = parent / f"{BATCH}={name}"
-            if written.is_dir():
-                for path in (*written.iterdir(), written, parent, parent.parent):
-                    _sync(path)
+def sync_batch(folder: Path, levels: Sequence[str], name: str) -> None:
+    """Have the disk keep a batch before the broker is told that it need not.
+
+    Spark leaves it to the system when files reach a disk of this machine. A file is found again
+    after a power cut only if every folder on the way to it is kept as well.
+    """
+    *outer, last = levels
+    batches = list(folder.glob("/".join([*(f"{level}=*" for level in outer), f"{last}={name}"])))
+    way = {each for batch in batches for each in batch.parents if each.is_relative_to(folder)}
+    for path in (*(path for batch in batches for path in batch.iterdir()), *batches, *way):
+        _sync(path)
+    # Who may not look into the folder around the table did not make the table's entry there.
+    with suppress(PermissionError):
+        _sync(folder.parent)
 
 
 def _drop_leftovers(folder: Path) -> None:

@@ -26,6 +26,7 @@ from bendybus.client.errors import ClientError
 from bendybus.columns.schema import spark_schema
 from bendybus.pipelines.bulk_access import bulk_client
 from bendybus.pipelines.options import BusOptions
+from bendybus.pipelines.tables import BATCH, local_folder, sync_batch
 from bendybus.pipelines.triage_rules import Rule
 
 TOGETHER: Final = 10_000
@@ -128,15 +129,18 @@ class _Archive:
         try:
             rows = messages.select("sequence_number", F.unix_micros("enqueued_time")).collect()
             if rows:
-                messages.write.mode("overwrite").parquet(self._folder(sorted(map(tuple, rows))))
+                # Named after its messages: the same again are written over themselves alone.
+                names = repr(sorted(map(tuple, rows)))
+                batch = f"b{hashlib.sha256(names.encode()).hexdigest()[:24]}"
+                entity = quote(self._place.entity, safe="")
+                messages.write.mode("overwrite").parquet(
+                    f"{self._into}/entity={entity}/{BATCH}={batch}"
+                )
+                if (folder := local_folder(self._into)) is not None:
+                    sync_batch(folder, ("entity", BATCH), batch)
             return len(rows)
         finally:
             messages.unpersist()
-
-    def _folder(self, names: list[tuple[Any, ...]]) -> str:
-        """Name a folder after its messages: the same again are written over themselves alone."""
-        mark = hashlib.sha256(repr(names).encode()).hexdigest()[:24]
-        return f"{self._into}/entity={quote(self._place.entity, safe='')}/batch=b{mark}"
 
     def _reserved(self, slices: list[tuple[int, int, int]]) -> DataFrame:
         """Return reserved messages; each task reads some fragments."""
