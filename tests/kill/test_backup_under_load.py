@@ -12,6 +12,7 @@ import pytest
 
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from bendybus.testing.history_checker import (
+    Acknowledged,
     CompletionAsked,
     Entry,
     Left,
@@ -78,15 +79,17 @@ def as_of(log: list[Entry], before: int, left: list[Left]) -> list[Entry]:
     """Return what must be true of a backup that began there and had ended when the log ends.
 
     What was answered meanwhile may be in it or not. What was received meanwhile and is there had
-    perhaps not arrived yet: then it arrives under another number.
+    perhaps not arrived yet: then it arrives under another number. And what was not acknowledged
+    before may have come after the backup: then its number is another's there.
     """
     names = {each.sequence: each.message for each in log if isinstance(each, Received)}
-    there = {each.message for each in left}
+    acknowledged = {each.message for each in log[:before] if isinstance(each, Acknowledged)}
+    gone = acknowledged - {each.message for each in left}
     meanwhile = [
         each
         for each in log[before:]
         if isinstance(each, Sent)
-        or (isinstance(each, Received | CompletionAsked) and names[each.sequence] not in there)
+        or (isinstance(each, Received | CompletionAsked) and names[each.sequence] in gone)
     ]
     return [*log[:before], *meanwhile, *left]
 
