@@ -3,10 +3,11 @@
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from bendybus.broker.browse import browse
 from bendybus.broker.catalog import Catalog
-from bendybus.broker.clock import SystemClock
+from bendybus.broker.clock import Clock, SystemClock
 from bendybus.broker.namespaces import Namespaces
 from bendybus.content.rule_view import WireContentReader
 from bendybus.model.ids import SubQueue
@@ -16,13 +17,29 @@ from bendybus.store.postgres.identity import read_identity
 from bendybus.store.postgres.store import PostgresStore
 from bendybus.testing.broker_process import BrokerProcess
 from bendybus.testing.history_checker import Left
-from bendybus.testing.local_broker import local_broker
+from bendybus.testing.local_broker import LocalBroker, local_broker
 
 
 async def everything_in(broker: BrokerProcess, queue: str) -> list[Left]:
     """Return every message of a queue and of its dead-letter queue, of a broker that has ended."""
-    async with local_broker(broker.folder / "data", [], SystemClock()) as local:
+    async with opened(broker, SystemClock()) as local:
         return await left_in(local.catalog, queue)
+
+
+@asynccontextmanager
+async def opened(broker: BrokerProcess, clock: Clock) -> AsyncIterator[LocalBroker]:
+    """Open the stores of a broker that has ended, wherever they are."""
+    urls = broker.stores
+    if not urls:
+        async with local_broker(broker.folder / "data", [], clock) as local:
+            yield local
+        return
+
+    def store(number: int, _path: Path) -> PostgresStore:
+        return _store(number, urls[number])
+
+    async with local_broker(broker.folder, [], clock, stores=len(urls), make_store=store) as local:
+        yield local
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,9 @@ from bendybus.client import AsyncClient
 from bendybus.model.operations import Transfer
 from bendybus.testing.broker_process import BrokerProcess, broker_process
 from bendybus.testing.history_checker import Acknowledged, check_history
-from bendybus.testing.local_broker import local_broker
 from tests.kill.load_client import LoadReceiver, LoadSender
 from tests.kill.logbook import Logbook
-from tests.kill.stored_messages import everything_in
+from tests.kill.stored_messages import everything_in, opened
 
 CONFIG: Final = Path(__file__).with_name("forwarding.yaml")
 WAYS: Final = ("one", "many")
@@ -56,20 +55,22 @@ class Load:
 
 @pytest.mark.spec("R6")
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "stores"),
     [
-        pytest.param(4, marks=pytest.mark.timeout(240)),
-        pytest.param(100, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(4, "files", marks=pytest.mark.timeout(240)),
+        pytest.param(100, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
+    indirect=["stores"],
 )
 async def test_forwarded_messages_arrive_once_and_in_order_when_the_broker_is_killed(
-    kills: int,
+    kills: int, stores: Sequence[str]
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     book = Logbook(WAYS)
     on_their_way = 0
-    with broker_process(CONFIG) as broker:
+    with broker_process(CONFIG, stores=stores) as broker:
         load = Load(book, rng)
         async with load.running(broker.amqp_port):
             for _ in range(kills):
@@ -94,7 +95,7 @@ async def test_forwarded_messages_arrive_once_and_in_order_when_the_broker_is_ki
 async def transfers_cut_off(broker: BrokerProcess) -> int:
     """Count the messages that had arrived and were still where they came from."""
     clock = SystemClock()
-    async with local_broker(broker.folder / "data", [], clock) as local:
+    async with opened(broker, clock) as local:
         found = [
             await store.transfers(after=Transfer(0, 0), made_until=clock.now(), count_max=1000)
             for store in local.stores

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,19 +24,21 @@ POLL_SECONDS: Final = 0.1
 
 @pytest.mark.spec("R3.6")
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "stores"),
     [
-        pytest.param(20, marks=pytest.mark.timeout(300)),
-        pytest.param(200, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(20, "files", marks=pytest.mark.timeout(300)),
+        pytest.param(200, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
+    indirect=["stores"],
 )
 async def test_nothing_is_lost_doubled_or_disordered_when_the_broker_is_killed(
-    kills: int,
+    kills: int, stores: Sequence[str]
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     book = Logbook(QUEUES)
-    with broker_process(CONFIG) as broker:
+    with broker_process(CONFIG, stores=stores) as broker:
         load = Load(book, rng)
         async with load.running(lambda: broker.amqp_port):
             for _ in range(kills):

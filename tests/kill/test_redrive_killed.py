@@ -21,7 +21,7 @@ from bendybus.model.message import Marks, Message
 from bendybus.model.operations import Append
 from bendybus.model.partitioning import fragment_for
 from bendybus.testing.broker_process import BrokerProcess, broker_process
-from bendybus.testing.local_broker import local_broker
+from tests.kill.stored_messages import opened
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 KEYS: Final = [f"key-{number}" for number in range(40)]
@@ -42,22 +42,25 @@ ELSEWHERE: Final = ["--to", "partitioned"]
 
 @pytest.mark.spec("R8.2")
 @pytest.mark.parametrize(
-    ("queue", "options", "count"),
+    ("queue", "options", "count", "stores"),
     [
-        pytest.param("conventional", AS_IT_IS, 20_000, marks=pytest.mark.timeout(300)),
-        pytest.param("conventional", AS_IT_IS, 100_000, marks=LONG),
-        pytest.param("conventional", EDITED, 100_000, marks=LONG),
-        pytest.param("partitioned", AS_IT_IS, 100_000, marks=LONG),
-        pytest.param("partitioned", EDITED, 100_000, marks=LONG),
-        pytest.param("conventional", ELSEWHERE, 100_000, marks=LONG),
+        pytest.param("conventional", AS_IT_IS, 20_000, "files", marks=pytest.mark.timeout(300)),
+        pytest.param("conventional", AS_IT_IS, 100_000, "files", marks=LONG),
+        pytest.param("conventional", EDITED, 100_000, "files", marks=LONG),
+        pytest.param("partitioned", AS_IT_IS, 100_000, "files", marks=LONG),
+        pytest.param("partitioned", EDITED, 100_000, "files", marks=LONG),
+        pytest.param("conventional", ELSEWHERE, 100_000, "files", marks=LONG),
+        pytest.param("partitioned", AS_IT_IS, 20_000, "databases", marks=LONG),
+        pytest.param("conventional", ELSEWHERE, 20_000, "databases", marks=LONG),
     ],
+    indirect=["stores"],
 )
 async def test_a_redrive_that_is_killed_loses_and_doubles_nothing(
-    queue: str, options: list[str], count: int
+    queue: str, options: list[str], count: int, stores: Sequence[str]
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
-    with broker_process(CONFIG) as broker:
+    with broker_process(CONFIG, stores=stores) as broker:
         assert await asyncio.to_thread(broker.stop) == 0
         await bury(broker, queue, count)
         await asyncio.to_thread(broker.start)
@@ -99,7 +102,7 @@ async def test_a_redrive_that_is_killed_loses_and_doubles_nothing(
 async def bury(broker: BrokerProcess, queue: str, count: int) -> None:
     """Write dead letters into the files of a broker that does not run."""
     clock = SystemClock()
-    async with local_broker(broker.folder / "data", [], clock) as local:
+    async with opened(broker, clock) as local:
         sources = local.queue(queue).sub_queues[SubQueue.DEAD_LETTER].sources
         given: dict[int, list[Message]] = {}
         for number in range(count):
@@ -160,7 +163,7 @@ async def counted(
 async def contents_of(broker: BrokerProcess, queue: str) -> tuple[list[bytes], list[bytes]]:
     """Return what the files of a stopped broker hold: the queue, and its dead letters."""
     found: list[list[bytes]] = []
-    async with local_broker(broker.folder / "data", [], SystemClock()) as local:
+    async with opened(broker, SystemClock()) as local:
         for kind in (SubQueue.MAIN, SubQueue.DEAD_LETTER):
             contents: list[bytes] = []
             following = 0

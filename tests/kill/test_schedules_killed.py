@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -161,19 +161,21 @@ async def receive(client: AsyncClient, queue: str, book: Book) -> None:
 
 @pytest.mark.spec("R4")
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "stores"),
     [
-        pytest.param(3, marks=pytest.mark.timeout(240)),
-        pytest.param(100, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(3, "files", marks=pytest.mark.timeout(240)),
+        pytest.param(100, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
+    indirect=["stores"],
 )
 async def test_scheduled_messages_come_once_and_in_time_when_the_broker_is_killed(
-    kills: int,
+    kills: int, stores: Sequence[str]
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     book = Book()
-    with broker_process(CONFIG) as broker:
+    with broker_process(CONFIG, stores=stores) as broker:
         async with asyncio.TaskGroup() as group:
             for queue in QUEUES:
                 for role in (plan_with, receive_with):

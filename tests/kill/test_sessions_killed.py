@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -76,17 +77,21 @@ class Book(Entries):
 
 @pytest.mark.spec("R3.6")
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "stores"),
     [
-        pytest.param(3, marks=pytest.mark.timeout(240)),
-        pytest.param(100, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(3, "files", marks=pytest.mark.timeout(240)),
+        pytest.param(100, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
+    indirect=["stores"],
 )
-async def test_sessions_keep_order_holder_and_state_when_the_broker_is_killed(kills: int) -> None:
+async def test_sessions_keep_order_holder_and_state_when_the_broker_is_killed(
+    kills: int, stores: Sequence[str]
+) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     book = Book()
-    with broker_process(CONFIG) as broker:
+    with broker_process(CONFIG, stores=stores) as broker:
         async with asyncio.TaskGroup() as group:
             workers = start_clients(group, broker, book, rng)
             for _ in range(kills):

@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,9 @@ from bendybus.client.bulk import BulkClient
 from bendybus.client.bulk_values import Place, StageLabel
 from bendybus.client.errors import ClientError
 from bendybus.testing.broker_process import BrokerProcess, broker_process
-from bendybus.testing.local_broker import LocalBroker, local_broker
+from bendybus.testing.local_broker import LocalBroker
+from tests.kill.stored_messages import opened
+from tests.unit.broker.staging_verbs import rows_left
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 QUEUES: Final = ("conventional", "partitioned")
@@ -94,18 +96,20 @@ def rows_of(batch: int, task: int, tasks: int) -> pa.RecordBatch:
 @pytest.mark.spec("R9.3")
 @pytest.mark.parametrize("queue", QUEUES)
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "stores"),
     [
-        pytest.param(3, marks=pytest.mark.timeout(240)),
-        pytest.param(60, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(3, "files", marks=pytest.mark.timeout(240)),
+        pytest.param(60, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
+    indirect=["stores"],
 )
 async def test_every_row_comes_once_however_often_the_broker_is_killed(
-    kills: int, queue: str
+    kills: int, queue: str, stores: Sequence[str]
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
-    with broker_process(CONFIG, has_flight=True) as broker:
+    with broker_process(CONFIG, stores=stores, has_flight=True) as broker:
         writer = Writer(broker, queue, seed)
         batches = cut_off = 0
         for _ in range(kills):
@@ -119,10 +123,11 @@ async def test_every_row_comes_once_however_often_the_broker_is_killed(
             batches = more.stop
         await asyncio.to_thread(writer.write, batches)
         assert broker.stop() == 0
-        async with local_broker(broker.folder / "data", [], SystemClock()) as local:
+        async with opened(broker, SystemClock()) as local:
             await Finisher(local.namespaces, SystemClock()).look()
             counted = Counter(await bodies(local, queue))
-            assert await chunks_left(local) == 0
+            [chunks, _] = await rows_left(local)
+            assert chunks == 0
 
     expected = {f"{batch}.{at}" for batch in range(batches + 1) for at in range(ROWS)}
     assert expected - counted.keys() == set(), f"rows are lost, with seed {seed}"
@@ -143,14 +148,3 @@ async def bodies(local: LocalBroker, queue: str) -> list[str]:
             found += [each.content.rpartition(b"\x53\x75\xa0")[2][1:].decode() for each in page]
             first = page[-1].sequence + 1
     return found
-
-
-async def chunks_left(local: LocalBroker) -> int:
-    """Count the chunks in all stores."""
-    count = 0
-    for store in local.stores:
-        database = store._lane._database
-        assert database is not None
-        [(more,)] = database.connection.execute("SELECT count(*) FROM staged").fetchall()
-        count += int(str(more))
-    return count

@@ -7,7 +7,7 @@ alone, a token would be lost or doubled.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from bendybus.client.asynchronous import AsyncReceiver, AsyncSender
 from bendybus.client.errors import ClientError
 from bendybus.client.message import ReceivedMessage
 from bendybus.testing.broker_process import BrokerProcess, broker_process
-from bendybus.testing.local_broker import local_broker
+from tests.kill.stored_messages import opened
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 QUEUES: Final = ("conventional", "partitioned")
@@ -99,19 +99,21 @@ def read(message: ReceivedMessage) -> tuple[str, int]:
 @pytest.mark.spec("R5.4")
 @pytest.mark.spec("R5.6")
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "stores"),
     [
-        pytest.param(4, marks=pytest.mark.timeout(240)),
-        pytest.param(100, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(4, "files", marks=pytest.mark.timeout(240)),
+        pytest.param(100, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
+    indirect=["stores"],
 )
 async def test_a_transaction_happens_as_a_whole_or_not_at_all_when_the_broker_is_killed(
-    kills: int,
+    kills: int, stores: Sequence[str]
 ) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     ledger = Ledger()
-    with broker_process(CONFIG) as broker:
+    with broker_process(CONFIG, stores=stores) as broker:
         await hand_out_tokens(broker)
         async with asyncio.TaskGroup() as group:
             for number in range(WORKERS):
@@ -179,7 +181,7 @@ async def collected(broker: BrokerProcess) -> list[tuple[str, int]]:
 
 async def left_in(broker: BrokerProcess) -> int:
     """Count what the files of a stopped broker hold, in queues of any kind."""
-    async with local_broker(broker.folder / "data", [], SystemClock()) as local:
+    async with opened(broker, SystemClock()) as local:
         counts = [
             await source.store.counts(source.number)
             for queue in QUEUES
