@@ -35,7 +35,7 @@ SILENT_SECONDS: Final = 5
 # What was confirmed longer ago than this may be another's by now. Less than the above.
 CONFIRMED_SECONDS: Final = 3.0
 # How long to wait for the turn to change the catalog, and how often to ask for it.
-TURN_SECONDS: Final = 10.0
+TURN_SECONDS: Final = 30.0
 TURN_ASKED_SECONDS: Final = 0.02
 # What is told within this time is told at once.
 TOLD_SECONDS: Final = 0.003

@@ -23,7 +23,7 @@ from bendybus.store.sqlite.store import DEFAULT_PACING, SqliteStore
 from bendybus.store.sqlite.users import FileTurn, side_folder
 
 # How long a change of the catalog waits for another, and how often it looks.
-TURN_SECONDS_MAX: Final = 10.0
+TURN_SECONDS_MAX: Final = 30.0
 TURN_LOOK_SECONDS: Final = 0.005
 
 _log = logging.getLogger(__name__)
