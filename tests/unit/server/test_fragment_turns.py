@@ -177,3 +177,13 @@ async def test_what_is_stored_is_in_nobodys_way_any_more() -> None:
     await storing.put(*(group(each, "a") for each in FRAGMENTS))
 
     assert storing.fragments == list(FRAGMENTS)
+
+
+async def test_what_is_put_next_does_not_overtake_several_groups_that_were_put_before() -> None:
+    storing = Storing()
+
+    storing.turns.put([group(None, "a", "b", is_whole=True), group(None, "c")])
+    await storing.put(group(None, "d"))
+
+    begun = [texts(each.messages) for each, _ in storing.under_way]
+    assert begun == [[b"a", b"b"], [b"c"], [b"d"]]
