@@ -120,8 +120,11 @@ class SessionModel(QueueModel):
             if is_over and is_online(session_id):
                 self._end(session, now)
 
-    def listed(self, changed_since: int | None) -> set[str]:
-        """Return the ids of sessions with active messages or a state, or with a newer state."""
+    def listed(self, changed_since: int | None, *, ended_at: int = 0) -> set[str]:
+        """Return the ids of sessions with active messages or a state, or with a newer state.
+
+        Messages whose time had ended by then do not count.
+        """
         if changed_since is not None:
             return {
                 name
@@ -131,7 +134,9 @@ class SessionModel(QueueModel):
         active = {
             each.session_id
             for each in self.held_in(SubQueue.MAIN)
-            if each.state is MessageState.ACTIVE and each.session_id is not None
+            if each.state is MessageState.ACTIVE
+            and each.session_id is not None
+            and (each.expires_at is None or each.expires_at > ended_at)
         }
         return active | {name for name, each in self.sessions.items() if each.state is not None}
 

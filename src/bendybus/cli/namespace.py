@@ -11,7 +11,7 @@ from bendybus.cli.administered import managing
 from bendybus.cli.confirmed import confirm
 from bendybus.cli.options import Output, OutputOption, YesOption
 from bendybus.cli.plain_table import PlainTable
-from bendybus.cli.shown_entity import print_json
+from bendybus.cli.shown_entity import print_deleted, print_json
 from bendybus.client.administration import Administration
 from bendybus.model.connection_string import ConnectionString
 from bendybus.model.hosts import host_beside
@@ -128,6 +128,7 @@ def delete_namespace(
     namespace: Administration,
     name: NameOption,
     is_confirmed: YesOption = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete a namespace with its keys and all its entities, with what they hold."""
     path = _path(name)
@@ -138,6 +139,7 @@ def delete_namespace(
     if has_entities or is_confirmed:
         path += "?withEntities=true"
     namespace.ask_json("DELETE", path)
+    print_deleted(shown["name"], output)
 
 
 @namespace_commands.command("exists")
