@@ -81,7 +81,7 @@ async def test_an_old_front_end_goes_on_and_starts_again_beside_a_new_one(
             assert await asyncio.to_thread(old.stop) == 0
             await book.at(ENTRIES, lambda: None)
             load.only_receive()
-            await all_received(new)
+            await all_received(new, book)
             assert await asyncio.to_thread(new.stop) == 0
     for queue in QUEUES:
         assert check_history(book.logs[queue]) == [], f"with seed {seed}"
