@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from bendybus.amqp.deliveries import Assembly, consecutive_ranges
 from bendybus.amqp.faults import CannotSend
@@ -42,6 +42,10 @@ from bendybus.amqp.transfer_frames import (
     transfer_layout,
 )
 from bendybus.amqp.window import SessionWindow
+
+# Deliveries that wait for the peer's word, on all links of a session. More than any client reads
+# ahead; a peer that gives credit and never decides costs so much memory, and no more.
+UNSETTLED_MAX: Final = 65_536
 
 
 class LinkRole(Enum):
@@ -91,6 +95,11 @@ class AmqpSession:
     def channel(self) -> int:
         """Our channel."""
         return self.window.channel
+
+    @property
+    def room(self) -> int:
+        """How many more deliveries may be sent before the peer decides about some."""
+        return UNSETTLED_MAX - len(self.unsettled)
 
     def advance(self, happening: SessionInput) -> None:
         """Take a step of the state table, or raise `IllegalTransition`."""
@@ -361,7 +370,7 @@ class AmqpLink:
         window = self.session.window
         if not self.is_open or window.waiting:
             return 0
-        return max(0, min(self.credit, window.remote_incoming_window))
+        return max(0, min(self.credit, window.remote_incoming_window, self.session.room))
 
     def send(
         self,

@@ -263,6 +263,7 @@ def settle_range(
     said of a delivery is final (§3.4), so it is told once: a peer that says it again and again, of
     all that it was ever sent, must not cost us more than once. False if none of them is there.
     """
+    was_full = session.room <= 0
     deliveries = take_range(session.unsettled, first, last)
     for delivery in deliveries:
         latest = events[-1] if events else None
@@ -275,6 +276,9 @@ def settle_range(
             latest.deliveries.append(delivery)
         else:
             events.append(DispositionReceived(delivery.link, [delivery], state, settled))
+    if was_full and deliveries:
+        # Whatever stood still for want of room goes on, whichever link made it.
+        events.append(SessionFlowReceived(session))
     return bool(deliveries)
 
 

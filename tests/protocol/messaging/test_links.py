@@ -321,6 +321,32 @@ async def test_a_window_that_opens_lets_every_link_of_its_session_go_on(
 
 
 @pytest.mark.amqp("2.6.12")
+async def test_who_decides_about_nothing_gets_no_more_than_a_session_may_hold(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bendybus.amqp.session.UNSETTLED_MAX", 2)
+    client = await served.client()
+    await _filled(client, 3)
+    await client.begin(1)
+    first = await client.receiver("orders", channel=1, handle=1)
+    second = await client.receiver("orders", channel=1, handle=2)
+    first.flow(link_credit=2)
+    ids = [(await first.receive()).delivery_id for _ in range(2)]
+    second.flow(link_credit=5, echo=True)
+    await second.flowed()
+    # What it cannot have is there for others.
+    elsewhere = await served.client()
+    other = await elsewhere.receiver("orders")
+    other.flow(link_credit=1)
+    assert see((await other.receive()).payload).body == b"2"
+    await _filled(elsewhere, 1)
+
+    client.say(Disposition(role=True, first=ids[0], settled=True, state=Accepted()), channel=1)
+
+    assert see((await second.receive()).payload).body == b"0"
+
+
+@pytest.mark.amqp("2.6.12")
 async def test_delivery_ids_rise_by_one_and_are_far_from_the_clients_own(served: Served) -> None:
     client = await served.client()
     await _filled(client, 3)
