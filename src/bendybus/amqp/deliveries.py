@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from bendybus.amqp.serial import SERIAL_HALF, SERIAL_MASK
+
+# Deliveries that wait for the peer's word, on all links of a session. More than any client reads
+# ahead; a peer that gives credit and never decides costs so much memory, and no more.
+UNSETTLED_MAX: Final = 65_536
 
 _DeliveryT = TypeVar("_DeliveryT")
 

@@ -11,19 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
-from bendybus.amqp.deliveries import Assembly, consecutive_ranges
+from bendybus.amqp.deliveries import UNSETTLED_MAX, Assembly, consecutive_ranges
 from bendybus.amqp.faults import CannotSend
 from bendybus.amqp.link_state import LINK_TRANSITIONS, LinkInput, LinkState, next_link_state
-from bendybus.amqp.performatives import (
-    AmqpError,
-    Attach,
-    Begin,
-    Detach,
-    End,
-    Transfer,
-)
+from bendybus.amqp.performatives import AmqpError, Attach, Begin, Detach, End, Transfer
 from bendybus.amqp.serial import DISTANCE_MAX, SERIAL_MASK, serial_distance
 from bendybus.amqp.session_state import (
     SESSION_TRANSITIONS,
@@ -42,10 +35,6 @@ from bendybus.amqp.transfer_frames import (
     transfer_layout,
 )
 from bendybus.amqp.window import SessionWindow
-
-# Deliveries that wait for the peer's word, on all links of a session. More than any client reads
-# ahead; a peer that gives credit and never decides costs so much memory, and no more.
-UNSETTLED_MAX: Final = 65_536
 
 
 class LinkRole(Enum):
