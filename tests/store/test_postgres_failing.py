@@ -81,12 +81,24 @@ async def in_commit(server: PostgresServer) -> int:
             await asyncio.sleep(0.01)
 
 
+async def commit_again_and_again(server: PostgresServer) -> None:
+    """Commit something of no consequence until cancelled."""
+    while True:
+        await asyncio.to_thread(server.execute, "SELECT pg_logical_emit_message(true, '', '')")
+
+
 @pytest.fixture
-def commits_wait(store: PostgresStore, server: PostgresServer) -> Iterator[None]:
+async def commits_wait(store: PostgresStore, server: PostgresServer) -> AsyncIterator[None]:
     """Commits wait for a standby that does not come, now that the store is open."""
     assert store.is_online
     server.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
     server.execute("SELECT pg_reload_conf()")
+    # The server has heard of it when a commit does wait.
+    trying = asyncio.create_task(commit_again_and_again(server))
+    waiting = await in_commit(server)
+    trying.cancel()
+    server.execute(sql.SQL("SELECT pg_cancel_backend({})").format(waiting))
+    await asyncio.wait([trying])
     yield
     server.execute("ALTER SYSTEM RESET synchronous_standby_names")
     server.execute("SELECT pg_reload_conf()")
