@@ -208,13 +208,10 @@ def moved_to(store: SqliteStore, url: str, progress: Progress) -> Awaitable[None
     return asyncio.ensure_future(asyncio.to_thread(work))
 
 
-@pytest.mark.spec("R1.2")
-async def test_a_file_moves_to_a_server_while_it_changes(
-    store: SqliteStore, databases: tuple[str, str], changing: Changing
+async def change_while(
+    moving: "asyncio.Future[None]", store: SqliteStore, changing: Changing
 ) -> None:
-    await store.look(lambda db: change_sqlite(db, changing, ROWS))
-    progress = Progress()
-    moving = asyncio.ensure_future(moved_to(store, databases[1], progress))
+    """Change a file, by this store that is open on it, until it has moved."""
     changes = 0
     while not moving.done():
         change = store.look(lambda db: change_sqlite(db, changing, 1))
@@ -224,6 +221,16 @@ async def test_a_file_moves_to_a_server_while_it_changes(
         await asyncio.sleep(CHANGE_SECONDS)
     await moving
     assert changes > 5, "nothing changed while it moved"
+
+
+@pytest.mark.spec("R1.2")
+async def test_a_file_moves_to_a_server_while_it_changes(
+    store: SqliteStore, databases: tuple[str, str], changing: Changing
+) -> None:
+    await store.look(lambda db: change_sqlite(db, changing, ROWS))
+    progress = Progress()
+    moving = asyncio.ensure_future(moved_to(store, databases[1], progress))
+    await change_while(moving, store, changing)
     assert progress.caught_up > 10
     assert store.path.with_name("store-03.url").read_text() == f"{databases[1]}\n"
     with closing(connect(databases[1])) as connection:

@@ -25,11 +25,11 @@ from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.store_contract.sharing import until
 from bendybus.testing.store_contract.subject import MAIN, ORDERS, contents_of, send
 from tests.store.test_moving import (
-    CHANGE_SECONDS,
     IDENTITY,
     ROWS,
     Changing,
     change_sqlite,
+    change_while,
     changing,
     check_as_in_file,
     databases,
@@ -65,14 +65,7 @@ async def test_a_file_that_others_change_moves_with_what_they_changed(
     await other.look(lambda db: change_sqlite(db, changing, ROWS))
     progress = Progress()
     moving = asyncio.ensure_future(moved_to(mover, databases[1], progress))
-    changes = 0
-    while not moving.done():
-        change = other.look(lambda db: change_sqlite(db, changing, 1))
-        await asyncio.wait({moving, change}, return_when=asyncio.FIRST_COMPLETED)
-        changes += 1
-        await asyncio.sleep(CHANGE_SECONDS)
-    await moving
-    assert changes > 5, "nothing changed while it moved"
+    await change_while(moving, other, changing)
     assert progress.caught_up > 10
     with closing(connect(databases[1])) as connection:
         check_as_in_file(connection, mover.path)

@@ -101,15 +101,13 @@ class StoreMoves:
 
     async def progress(self, number: int) -> StoreMoveProgress:
         """Say how far the last move of a store is. Raises `StoreNotFound` if there was none."""
-        known = [
-            each for each in (self._own(number), await self._elsewhere(number)) if each is not None
-        ]
-        if not known:
+        latest = _latest([self._own(number), await self._elsewhere(number)])
+        if latest is None:
             raise StoreNotFound(
                 f"Store {number} is not being moved, and was not since the start"
                 + ("." if self._workers is None else " of the workers that are there now.")
             )
-        return max(known, key=lambda each: (each.is_under_way, each.begun_at)).progress
+        return latest.progress
 
     def _own(self, number: int) -> Reported | None:
         """Return the last move of a store here."""
@@ -136,11 +134,11 @@ class StoreMoves:
         if self._workers is None:
             return None
         answers = await self._workers.ask(f"{_PROGRESS} {number}")
-        known = []
+        known: list[Reported | None] = []
         for answer in filter(None, answers.values()):
             begun_at, progress = json.loads(answer)
             known.append(Reported(begun_at, StoreMoveProgress(**progress)))
-        return max(known, key=lambda each: (each.is_under_way, each.begun_at), default=None)
+        return _latest(known)
 
     async def _report(self, number: str) -> bytes:
         own = self._own(int(number))
@@ -276,3 +274,9 @@ class StoreMoves:
         names = sorted(chosen.namespace.name for chosen in self._settings.namespaces)
         cluster = cluster_of(self._settings.data)
         return StoreIdentity(cluster, number, len(self._stores), tuple(names))
+
+
+def _latest(moves: Sequence[Reported | None]) -> Reported | None:
+    """Return the move of several that is under way, or else began last; None if there is none."""
+    known = [each for each in moves if each is not None]
+    return max(known, key=lambda each: (each.is_under_way, each.begun_at), default=None)
