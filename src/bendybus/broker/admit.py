@@ -42,6 +42,7 @@ async def admit(
     A queue's answer is that of its one operation. A topic keeps what is scheduled for later, and
     publishes the rest; for messages of one kind that is one operation, too.
     """
+    queue.note_use()
     since = queue.duplicates_since(source, now)
     if not isinstance(queue, ServedTopic):
         soonest = set_expiry(queue, messages, now)

@@ -19,7 +19,7 @@ async def commit_reserved(
     """
     sub_queue.queue.check_there()
     sources = sub_queue.sources_at(until)
-    sub_queue.queue.note_request()
+    sub_queue.queue.note_use()
     at_once = asyncio.Semaphore(FRAGMENTS_AT_ONCE)
 
     async def commit(source: Source) -> None:

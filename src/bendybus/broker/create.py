@@ -87,6 +87,7 @@ async def _create_subscription(
         now=now,
     )
     await catalog.records.write([record])
+    parent.note_use()
     return record
 
 

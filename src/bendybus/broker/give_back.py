@@ -34,7 +34,7 @@ async def give_back(
     """
     sub_queue.queue.check_there()
     sources, skipped = sub_queue.reachable(skips_offline=skips_offline)
-    sub_queue.queue.note_request()
+    sub_queue.queue.note_use()
     held = [source for source in sources if await _is_held(source, reader, token)]
     if not held:
         raise ReaderLost.unknown(reader)

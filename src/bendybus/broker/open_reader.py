@@ -45,7 +45,7 @@ async def open_reader(
     check_reader_name(name)
     if token is not None:
         check_reader_token(token)
-    sub_queue.queue.note_request()
+    sub_queue.queue.note_use()
     chosen = token or new_token()
     sources, skipped = sub_queue.reachable(skips_offline=skips_offline)
     now = clock.now()

@@ -118,7 +118,7 @@ class Publication:
                 self.changed.append(copy)
                 self.arrivals.append(arrival)
         for subscription in self._topic.subscriptions:
-            if not subscription.properties.status.allows_send:
+            if not subscription.takes_messages:
                 continue
             if subscription.takes_everything:
                 self._taken[subscription] = everything
@@ -145,7 +145,7 @@ class Publication:
     def _change(self, at: int, view: MessageView, rule: ServedRule) -> None:
         """Make the copy of a rule that has an action."""
         subscription = rule.subscription
-        if rule.action is None or not subscription.properties.status.allows_send:
+        if rule.action is None or not subscription.takes_messages:
             return
         try:
             changes = rule.action.apply(view)
@@ -185,10 +185,7 @@ class Publication:
         """Send the message to the dead letters, if the subscription wants to know of failures."""
         subscription = rule.subscription
         wanted = subscription.subscription.properties
-        if (
-            wanted.dead_lettering_on_filter_evaluation_exceptions
-            and subscription.properties.status.allows_send
-        ):
+        if wanted.dead_lettering_on_filter_evaluation_exceptions and subscription.takes_messages:
             why = DeadLetters(subscription, FILTER_FAILED, str(failure))
             self._dead.setdefault(why, []).append(at)
 

@@ -52,6 +52,7 @@ async def _publish(topic: ServedTopic, source: Source, locks: Sequence[Lock], cl
     except MessageLockLost:
         return
     admission.tell()
+    topic.note_use()
 
 
 def _message(stored: StoredMessage) -> Message:

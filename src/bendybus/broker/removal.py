@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from bendybus.broker.catalog import Catalog
@@ -11,8 +12,8 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.errors import BusError
-from bendybus.model.ids import EntityNumber, Instant
-from bendybus.store.port import EntityRecord
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
+from bendybus.store.port import EntityRecord, FragmentPlace
 
 LOOK_SECONDS: Final = 5.0
 # What one store deletes in one turn.
@@ -22,26 +23,24 @@ LOOKED_AT_TOGETHER: Final = 200
 # Where stores are shared, a use is noted for other front ends, at most so often. Entities that go
 # when they are idle do so after five minutes at the earliest.
 NOTE_USE_MS: Final = 30_000
-# The signs of use of an entity that nobody has used since it was served.
-UNUSED: Final = (0, 0)
-
 _log = logging.getLogger(__name__)
 
 
 class Removal:
     """Retires entities that were idle for as long as they allow, and deletes what they held.
 
-    An entity is used while a link to it is open, by a request, and by messages that come. Idle
-    time is not remembered over a restart: it begins anew. Of several front ends the one that looks
-    after the first store retires and deletes; each notes there what is used through it.
+    What is a use, `ServedQueue.note_use` and `is_used` say; and an entity in which messages wait
+    for their time is not idle. Idle time is not remembered over a restart: it begins anew. Of
+    several front ends the one that looks after the first store retires and deletes; each notes
+    there what is used through it.
     """
 
     def __init__(self, namespaces: Namespaces, clock: Clock) -> None:
         self._namespaces = namespaces
         self._records = namespaces.records
         self._clock = clock
-        # Since when an entity has shown the same signs of use.
-        self._unchanged: dict[EntityNumber, tuple[object, Instant]] = {}
+        # How often an entity had been used, and since when that is so.
+        self._unchanged: dict[EntityNumber, tuple[int, Instant]] = {}
         # When it was last noted in the first store that an entity is used.
         self._noted: dict[EntityNumber, Instant] = {}
         self._first = namespaces.records.stores[0]
@@ -53,7 +52,7 @@ class Removal:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Retire what is idle, and delete what is retired as far as the stores are there."""
+        """Retire what is idle, and delete what is retired, if all stores are there."""
         idle = await self._idle()
         if self._first.is_shared:
             try:
@@ -62,12 +61,11 @@ class Removal:
             except BusError as error:
                 _log.warning("which entities are used elsewhere is not known: %s", error)
                 return
-        if not self._first.is_caretaker:
+        if not self._first.is_caretaker or not all(each.is_online for each in self._records.stores):
             return
-        for catalog, queue in idle:
+        for catalog, queue in await self._without_scheduled(idle):
             try:
                 await self._records.in_turn(partial(self._retire, catalog, queue))
-                _log.info("'%s' was idle for too long, deleted", queue.name)
             except BusError as error:
                 _log.warning("'%s' is idle but could not be deleted: %s", queue.name, error)
         for record in self._records.retired():
@@ -105,9 +103,40 @@ class Removal:
             if now - uses.get(queue.number, 0) >= _allowed_ms(queue)
         ]
 
+    async def _without_scheduled(
+        self, idle: list[tuple[Catalog, ServedQueue]]
+    ) -> list[tuple[Catalog, ServedQueue]]:
+        """Return those in which no message waits for its time.
+
+        The others are as if they were used now. They are used when that message comes, or is
+        cancelled, so they need not be looked at again before they could be idle once more.
+        """
+        if not idle:
+            return idle
+        places = {queue.number: self._records.by_number[queue.number].places for _, queue in idle}
+        wanted: dict[int, list[QueueNumber]] = {}
+        for place in chain.from_iterable(places.values()):
+            wanted.setdefault(place.store, []).append(place.queue(SubQueue.MAIN))
+        tallies = await self._namespaces.holdings.tallying.tallies(wanted)
+
+        def has_scheduled(place: FragmentPlace) -> bool:
+            tally = (tallies[place.store] or {}).get(place.queue(SubQueue.MAIN))
+            return tally is not None and tally.scheduled > 0
+
+        left: list[tuple[Catalog, ServedQueue]] = []
+        for catalog, queue in idle:
+            if any(map(has_scheduled, places[queue.number])):
+                self._unchanged[queue.number] = queue.uses, self._clock.now()
+            else:
+                left.append((catalog, queue))
+        return left
+
     async def _retire(self, catalog: Catalog, queue: ServedQueue) -> None:
-        if not queue.is_gone:
+        """Retire an entity, unless it was used or deleted while others changed something."""
+        uses, _ = self._unchanged[queue.number]
+        if not queue.is_gone and not queue.is_used and queue.uses == uses:
             await catalog.retire(queue)
+            _log.info("'%s' was idle for too long, deleted", queue.name)
 
     async def _idle(self) -> list[tuple[Catalog, ServedQueue]]:
         """Note who is used, and return those that have not been for as long as they allow."""
@@ -126,14 +155,14 @@ class Removal:
     def _unused_since(
         self,
         queue: ServedQueue,
-        before: dict[EntityNumber, tuple[object, Instant]],
+        before: dict[EntityNumber, tuple[int, Instant]],
         now: Instant,
     ) -> Instant:
-        signs, since = before.get(queue.number, (UNUSED, now))
-        if signs != queue.signs_of_use or queue.is_used:
-            signs, since = queue.signs_of_use, now
+        uses, since = before.get(queue.number, (0, now))
+        if uses != queue.uses or queue.is_used:
+            uses, since = queue.uses, now
             queue.accessed_at = now
-        self._unchanged[queue.number] = signs, since
+        self._unchanged[queue.number] = uses, since
         return since
 
     async def _delete(self, record: EntityRecord) -> None:

@@ -72,7 +72,7 @@ async def reserve(sub_queue: ServedSubQueue, wish: ReserveWish, clock: Clock) ->
         raise ArgumentOutOfRange("At least one message and one byte must be asked for.")
     sub_queue.sources_at({*wish.after, *wish.before})
     sources, skipped = sub_queue.reachable(skips_offline=wish.skips_offline)
-    sub_queue.queue.note_request()
+    sub_queue.queue.note_use()
     after: dict[int, int] = {
         source.fragment: wish.after.get(source.fragment, 0) for source in sub_queue.sources
     }
@@ -210,7 +210,7 @@ async def reserve_chosen(
     check_has_messages(sub_queue.queue)
     check_status_for_receive(sub_queue)
     sources = sub_queue.sources_at(sequences)
-    sub_queue.queue.note_request()
+    sub_queue.queue.note_use()
     for source in sources:
         if not source.store.is_online:
             raise sub_queue.queue.unavailable(source)

@@ -104,6 +104,7 @@ async def _set_rules(
     check_topic_quota([*others, entity])
     changed = replace(known, entity=entity, version=known.version + 1, updated_at=now)
     await catalog.records.write([changed])
+    subscription.note_use()
 
 
 def _resource(catalog: Catalog, subscription: ServedSubscription, rule: str) -> str:

@@ -110,6 +110,7 @@ async def _pieces(
         following: int | None = stretch.from_sequence
         while following is not None:
             rest = stretch._replace(from_sequence=following)
+            sub_queue.queue.note_use()
             try:
                 scanned = await source.store.scan(wanted.of(source, rest))
             except StoreUnavailable:

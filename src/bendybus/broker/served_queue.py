@@ -272,7 +272,8 @@ class ServedQueue:
         self.traces: Traces | None = None
         self._next_fragment = 0
         self._links = 0
-        self._links_ever = 0
+        # Rises with every use, see `note_use`.
+        self.uses = 0
         # Whether it was deleted: whoever has it still can do nothing with it.
         self.is_gone = False
         # Whom to tell of changes, and how many links each of them has here.
@@ -299,19 +300,24 @@ class ServedQueue:
     def note_link(self, on_change: Callable[[], None]) -> None:
         """Note that a client's link leads here; it is told when that may be over."""
         self._links += 1
-        self._links_ever += 1
+        self.uses += 1
         self._told[on_change] = self._told.get(on_change, 0) + 1
 
     def note_link_gone(self, on_change: Callable[[], None]) -> None:
-        """Note that one of them has ended."""
+        """Note that one of them has ended; until now it was used."""
         self._links -= 1
+        self.uses += 1
         self._told[on_change] -= 1
         if not self._told[on_change]:
             del self._told[on_change]
 
-    def note_request(self) -> None:
-        """Note that it was used by a request that has no link."""
-        self._links_ever += 1
+    def note_use(self) -> None:
+        """Note that it was used: messages came, a request without a link was done, it changed.
+
+        What goes on by itself is none: locks and lives that end, stores that come back. Nor is it a
+        use of a subscription that messages come, for then none that nobody reads would ever go.
+        """
+        self.uses += 1
 
     def check_there(self) -> None:
         """Refuse what was deleted since it was found. Raises `EntityNotFound`."""
@@ -325,13 +331,8 @@ class ServedQueue:
 
     @property
     def is_used(self) -> bool:
-        """Whether a link leads here."""
-        return self._links > 0
-
-    @property
-    def signs_of_use(self) -> tuple[int, int]:
-        """What changes when a link comes, or messages do."""
-        return self._links_ever, sum(source.additions for source in self.main.sources)
+        """Whether it is in use now: a link leads here, or what it gets is forwarded."""
+        return self._links > 0 or self.main.forwards_to is not None
 
     @property
     def main(self) -> ServedSubQueue:

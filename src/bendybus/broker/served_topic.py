@@ -57,6 +57,11 @@ class ServedTopic(ServedQueue):
         """Whether it is, still, one of the topic's subscriptions."""
         return self.subscription(subscription.subscription.name) is subscription
 
+    @property
+    def is_used(self) -> bool:
+        """Whether it or one of its subscriptions is in use now."""
+        return super().is_used or any(each.is_used for each in self.subscriptions)
+
     def subscribe(self, subscription: "ServedSubscription") -> None:
         """Take a subscription in, in place of one of the same name if there is one."""
         key = name_key(subscription.subscription.name)
@@ -91,6 +96,9 @@ class ServedSubscription(ServedQueue):
         super().__init__(number, topic.namespace, name, properties)
         self.subscription = subscription
         self.topic = topic
+        # Whether its own status lets messages in. Its topic's is asked when they are sent: what has
+        # waited there for its time must not be lost if the topic is closed by then.
+        self.takes_messages = subscription.properties.status.allows_send
         # Whether a rule lets every message in as it is, so that the others need not be asked.
         self.takes_everything = False
         # How many filters of each kind its rules have.
@@ -101,6 +109,7 @@ class ServedSubscription(ServedQueue):
     def change(self, subscription: Subscription) -> None:
         """Behave like this from now on, and let its rules hold."""
         self.subscription = subscription
+        self.takes_messages = subscription.properties.status.allows_send
         self.set_properties(
             queue_of_subscription(self.topic.topic.properties, subscription.properties)
         )
@@ -115,6 +124,11 @@ class ServedSubscription(ServedQueue):
         """Note that one of them has ended."""
         super().note_link_gone(on_change)
         self.topic.note_link_gone(on_change)
+
+    def note_use(self) -> None:
+        """Note that it was used, and so was its topic."""
+        super().note_use()
+        self.topic.note_use()
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """Let these rules hold from now on, for whole messages.

@@ -94,6 +94,7 @@ async def open_stage(
     """Begin a stage. If its batch was published before, what it gets is counted and not kept."""
     check_open_for_send(queue)
     check_batch(label.batch)
+    queue.note_use()
     home = home_of(queue, label.writer)
     number = secrets.randbits(STAGE_BITS)
     under_way.open.add(number)
@@ -162,6 +163,7 @@ class StageUnderWay:
         Returns when there is room for more. Those of a fragment keep their order.
         """
         assert not self._is_over, "nothing is added to a stage that has ended"
+        self._queue.note_use()
         for fragment, messages in groups.items():
             self._rows += len(messages)
             self._bytes += len(messages.contents)

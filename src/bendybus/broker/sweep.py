@@ -133,6 +133,8 @@ async def sweep_once(store: Store, places: Places, clock: Clock, count_max: int)
             sub_queue.note_added(source, len(found))
         dead_letters = sub_queue.queue.sub_queues[SubQueue.DEAD_LETTER]
         dead_letters.note_added(dead_letters.sources[source.fragment], len(found))
+    for queue in {due.queue for due in found if due.guard is Guard.DUE}:
+        places[queue][0].queue.note_use()
     return count == count_max
 
 

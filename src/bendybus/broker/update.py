@@ -61,6 +61,7 @@ async def update_by(
             after = catalog.tier.changed(before, after)
         changed = replace(known, entity=after, version=known.version + 1, updated_at=now)
         await catalog.records.write([changed])
+        catalog.queue(path).note_use()
         return changed
 
     return await catalog.records.in_turn(change)

@@ -28,6 +28,7 @@ async def settle_locked(
 ) -> Answer:
     """Do what the method says with a locked message; durable when the client hears of it."""
     check_has_messages(sub_queue.queue)
+    sub_queue.queue.note_use()
     lock = lock_of_token(token)
     outcome = _OUTCOMES.get(method)
     if outcome is None:

@@ -12,6 +12,7 @@ from bendybus.broker.publish import EVALUATIONS_TOGETHER, Publication, publicati
 from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.schedule import cancel, schedule
 from bendybus.broker.served_topic import ServedSubscription, ServedTopic
+from bendybus.broker.update import update
 from bendybus.model.entity import (
     EntityStatus,
     Subscription,
@@ -368,6 +369,24 @@ async def test_a_scheduled_message_is_published_when_its_time_comes_by_the_rules
         assert await news.bytes_held() == 0
         with pytest.raises(MessageNotFound):
             await cancel(news.topic, numbers[:1], clock)
+
+
+@pytest.mark.parametrize("status", [EntityStatus.DISABLED, EntityStatus.SEND_DISABLED])
+async def test_a_scheduled_message_is_not_lost_because_its_topic_is_closed_by_then(
+    tmp_path: Path, clock: ManualClock, is_partitioned: bool, status: EntityStatus
+) -> None:
+    async with serving(tmp_path, clock, Subscription("all"), is_partitioned=is_partitioned) as news:
+        message = note("a")
+        message.scheduled_at = Instant(clock.now() + 1)
+        await news.send(message)
+        for wanted in (status, EntityStatus.ACTIVE):
+            properties = TopicProperties(enable_partitioning=is_partitioned, status=wanted)
+            changed = Topic(news.topic.name, properties)
+            await update(news.broker.catalog, changed, now=clock.now())
+            clock.advance(1)
+            await news.broker.sweep.sweep_all()
+
+        assert await news.bodies("all") == ["a"]
 
 
 async def test_what_is_due_and_what_is_not_may_come_in_one_batch(

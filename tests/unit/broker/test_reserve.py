@@ -355,8 +355,8 @@ async def test_a_queue_that_is_read_is_not_idle(tmp_path: Path, clock: ManualClo
     brief = Queue("brief", QueueProperties(auto_delete_on_idle=timedelta(minutes=5)))
     async with verbs(tmp_path, clock, (brief,)) as broker:
         queue = broker.queue("brief")
-        before = queue.signs_of_use
+        before = queue.uses
         await open_reader(queue.main, NAME, MINE, clock)
-        opened = queue.signs_of_use
+        opened = queue.uses
         await reserve(queue.main, ReserveWish(reader=NAME, token=MINE), clock)
-        assert before != opened != queue.signs_of_use
+        assert before != opened != queue.uses
