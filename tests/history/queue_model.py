@@ -77,6 +77,8 @@ class QueueModel:
     has_gaps: bool = False
     # The last counter given in each sub-queue of each fragment.
     counters: dict[tuple[SubQueue, int], int] = field(default_factory=dict)
+    lock_duration_ms: int = LOCK_DURATION_MS
+    delivery_count_max: int = DELIVERY_COUNT_MAX
 
     # What the verbs mean
 
@@ -109,7 +111,7 @@ class QueueModel:
         _check_order(fresh)
         for message in (*fresh, *locked):
             expected = self.messages[message.content]
-            expected.locked_until, expected.nonce = now + LOCK_DURATION_MS, message.nonce
+            expected.locked_until, expected.nonce = now + self.lock_duration_ms, message.nonce
         for message in returned:
             expected = self.messages[message.content]
             assert expected.is_held_by(message.lock, now), "handed out, but its lock has ended"
@@ -166,7 +168,7 @@ class QueueModel:
         for message in returned:
             expected = self.messages[message.content]
             assert message.nonce is not None
-            expected.locked_until, expected.nonce = now + LOCK_DURATION_MS, message.nonce
+            expected.locked_until, expected.nonce = now + self.lock_duration_ms, message.nonce
             assert expected.place is place
             check_fields(message, expected)
             if is_removed:
@@ -177,7 +179,7 @@ class QueueModel:
         message = self.find(place, lock.sequence)
         if message is None or not message.is_held_by(lock, now):
             return False
-        message.locked_until = now + LOCK_DURATION_MS
+        message.locked_until = now + self.lock_duration_ms
         return True
 
     def sweep(self, now: int, is_online: Callable[[Expected], bool]) -> None:
@@ -275,11 +277,11 @@ class QueueModel:
     def _count_failure(self, message: Expected) -> None:
         message.locked_until = message.nonce = None
         message.delivery_count += 1
-        if message.place is SubQueue.MAIN and message.delivery_count >= DELIVERY_COUNT_MAX:
+        if message.place is SubQueue.MAIN and message.delivery_count >= self.delivery_count_max:
             self._dead_letter(
                 message,
                 "MaxDeliveryCountExceeded",
-                f"Message could not be consumed after {DELIVERY_COUNT_MAX} delivery attempts.",
+                f"Message could not be consumed after {self.delivery_count_max} delivery attempts.",
             )
 
     def _dead_letter(self, message: Expected, reason: str | None, description: str | None) -> None:

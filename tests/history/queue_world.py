@@ -31,7 +31,7 @@ from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.outcome import Abandon, Complete, DeadLetter, Outcome, Release
 from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.port import QueueCounts
-from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected, QueueModel
+from tests.history.queue_model import DELIVERY_COUNT_MAX, Expected, QueueModel
 from tests.history.world import World
 
 PLACES: Final = (SubQueue.MAIN, SubQueue.DEAD_LETTER)
@@ -181,7 +181,7 @@ class QueueWorld(World):
             assert not self.is_online(name, fragment_of(lock.sequence))
         else:
             assert self.models[name].renew(place, lock, self.now)
-            assert locked_until == self.now + LOCK_DURATION_MS
+            assert locked_until == self.now + self.models[name].lock_duration_ms
 
     def pick_locks(self, picks: list[int]) -> tuple[str, SubQueue, list[Lock]]:
         """Return tokens of one sub-queue, the newest for the lowest numbers."""

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from bendybus.model.entity import Queue, Topic
+from bendybus.model.tier import Tier
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 from tests.history.grounds import Ground, files
@@ -44,6 +45,7 @@ class World(RuleBasedStateMachine):
 
     store_count: ClassVar[int]
     ground: ClassVar[Ground] = staticmethod(files)
+    tier: ClassVar[Tier] = Tier()
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,6 +81,7 @@ class World(RuleBasedStateMachine):
                 self.entities(),
                 self.clock,
                 stores=self.store_count,
+                tier=self.tier,
                 make_store=self.make_store,
             )
         )
