@@ -8,14 +8,12 @@ from typing import Any, Final
 import pytest
 
 from bendybus.broker import create, receive, removal, send
-from bendybus.broker.numbering import Numbering
 from bendybus.broker.records import Records
 from bendybus.broker.removal import Removal
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.served_topic import ServedSubscription
 from bendybus.model.entity import QueueProperties
-from bendybus.model.ids import StoreNumber
-from bendybus.store.port import EntityRecord, FragmentPlace
+from bendybus.store.port import REMOVED, EntityRecord
 from tests.history.faults import Fault, Patch, expect_found, replace_sql
 from tests.history.test_life_history import ConventionalLifeHistory, PartitionedLifeHistory
 
@@ -38,16 +36,23 @@ def keep_changes_in_memory(patch: Patch) -> None:
     patch.setattr(Records, "write", forget)
 
 
-def give_places_again(patch: Patch) -> None:
-    """Let whatever is made lie where the last one of its size lay."""
-    before: dict[int, tuple[FragmentPlace, ...]] = {}
-    places_in = Numbering._places_in
+def take_back_what_was_deleted(patch: Patch) -> None:
+    """Let who creates an entity have the last one of that name, if the stores still hold it."""
+    write = Records.write
 
-    def again(self: Numbering, stores: Sequence[StoreNumber]) -> tuple[FragmentPlace, ...]:
-        places = places_in(self, stores)
-        return before.setdefault(hash(tuple(stores)), places)
+    async def again(self: Records, records: Sequence[EntityRecord]) -> None:
+        retired = {record.name.partition(REMOVED)[0]: record for record in self.retired()}
+        await write(
+            self,
+            [
+                replace(retired[each.name], entity=each.entity, is_removed=False, version=1_000)
+                if each.version == 1 and each.name in retired
+                else each
+                for each in records
+            ],
+        )
 
-    patch.setattr(Numbering, "_places_in", again)
+    patch.setattr(Records, "write", again)
 
 
 def keep_the_first(attribute: str, patch: Patch) -> None:
@@ -61,6 +66,11 @@ def keep_the_first(attribute: str, patch: Patch) -> None:
             setattr(self, attribute, first)
 
     patch.setattr(ServedQueue, "set_properties", half)
+
+
+def leave_the_topic_alone(patch: Patch) -> None:
+    for name in ("note_use", "note_link", "note_link_gone"):
+        patch.setattr(ServedSubscription, name, getattr(ServedQueue, name))
 
 
 def change_though_refused(patch: Patch) -> None:
@@ -137,8 +147,7 @@ FAULTS: Final[dict[str, Fault]] = {
         lambda patch: patch.setattr(ServedQueue, "note_use", do_nothing), ConventionalLifeHistory
     ),
     "who uses a subscription does not use its topic": Fault(
-        lambda patch: patch.setattr(ServedSubscription, "note_use", ServedQueue.note_use),
-        ConventionalLifeHistory,
+        leave_the_topic_alone, ConventionalLifeHistory
     ),
     "an entity goes with what waits in it for its time": Fault(
         lambda patch: patch.setattr(Removal, "_without_scheduled", retire_whatever_it_holds),
@@ -146,7 +155,7 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     # Coming again
     "a new queue of the name has the old messages": Fault(
-        give_places_again, ConventionalLifeHistory
+        take_back_what_was_deleted, ConventionalLifeHistory
     ),
     "what a deleted subscription held stays": Fault(
         partial(replace_sql, "release_shared", "holders - 1", "holders"),

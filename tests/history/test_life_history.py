@@ -65,7 +65,7 @@ CHOICES: Final[dict[str, Sequence[object]]] = {
     "delivery_count_max": [1, 2, 3],
     "life_ms": [None, 4_000, 30_000],
     "is_dead_lettered_on_expiry": [False, True],
-    "idle_ms": [None, IDLE_MS, 2 * IDLE_MS],
+    "idle_ms": [None, IDLE_MS, IDLE_MS, 2 * IDLE_MS],
 }
 Changes = dict[str, Any]
 CHANGES: st.SearchStrategy[Changes] = st.lists(
@@ -205,17 +205,44 @@ class LifeHistory(LifeWorld):
 
     # What seldom comes together by chance
 
+    def bring_all_back(self) -> None:
+        """While a store is away next to nothing changes."""
+        if not self.are_all_online:
+            self.switch_a_store(0)
+
     @rule(which=WHICH, changes=CHANGES, batch=BATCHES)
     def change_and_use(self, which: int, changes: Changes, batch: list[Wish]) -> None:
         """Let what comes next show what an update means."""
+        self.bring_all_back()
         self.update(which, changes)
         self.send(which, batch)
         self.the_queues_hold_what_they_ought_to()
         self.receive(which, SubQueue.MAIN, ReceiveMode.PEEK_LOCK, [2])
 
+    @rule(which=WHICH, traits=TRAITS, is_restarted=st.booleans())
+    def replace_by_another(self, which: int, traits: Traits, is_restarted: bool) -> None:
+        """Delete an entity, and make one of its name before the stores have forgotten the first."""
+        self.bring_all_back()
+        self.delete(which)
+        if is_restarted:
+            self.restart(is_clean=True)
+        self.create(which, traits)
+
+    @rule(which=st.integers(0, 2), status=st.sampled_from(EntityStatus))
+    def close_before_a_message_comes(self, which: int, status: EntityStatus) -> None:
+        """Let the time of a message come when nobody may send any more."""
+        self.bring_all_back()
+        self.schedule(which, Wish(None, 2_000, None))
+        self.the_queues_hold_what_they_ought_to()
+        self.update(which, {"status": status})
+        self.wait(5, is_swept=True)
+
     @rule(which=WHICH, use=st.sampled_from(USES), is_swept=st.booleans())
     def use_after_a_while(self, which: int, use: str, is_swept: bool) -> None:
         """Use an entity once it has been idle for long, and wait until it would be gone by now."""
+        self.bring_all_back()
+        for name in [each for each in PASSING if each not in self.models]:
+            self.make(name, AS_DECLARED)
         self.wait(WHILE_SECONDS, is_swept=is_swept)
         self.the_queues_hold_what_they_ought_to()
         match use:
@@ -229,7 +256,7 @@ class LifeHistory(LifeWorld):
                 self.receive(which, SubQueue.DEAD_LETTER, ReceiveMode.PEEK_LOCK, [1])
             case _:
                 self.come_to_stay(which, SubQueue.MAIN)
-                self.wait(WHILE_SECONDS, is_swept=is_swept)
+                self.wait(2 * WHILE_SECONDS, is_swept=is_swept)
                 self.the_queues_hold_what_they_ought_to()
                 self.leave()
         self.the_queues_hold_what_they_ought_to()
@@ -347,5 +374,5 @@ class PartitionedLifeHistory(LifeHistory):
 
 TestConventionalLifeHistory = pytest.mark.spec("R4")(ConventionalLifeHistory.TestCase)
 TestPartitionedLifeHistory = pytest.mark.spec("R7.1")(PartitionedLifeHistory.TestCase)
-TestConventionalLifeHistory.settings = fewer_examples(6)
-TestPartitionedLifeHistory.settings = fewer_examples(8)
+TestConventionalLifeHistory.settings = fewer_examples(12)
+TestPartitionedLifeHistory.settings = fewer_examples(16)

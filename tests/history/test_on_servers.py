@@ -13,6 +13,7 @@ from tests.history.test_forwarding_history import (
     ConventionalForwardingHistory,
     PartitionedForwardingHistory,
 )
+from tests.history.test_life_history import ConventionalLifeHistory, PartitionedLifeHistory
 from tests.history.test_reader_history import (
     ConventionalReaderHistory,
     PartitionedReaderHistory,
@@ -44,8 +45,10 @@ QUICK: Final[tuple[type[World], ...]] = (
 # These wait for what goes on beside them, or look at all fragments in all stores after every step.
 OTHERS: Final[tuple[type[World], ...]] = (
     ConventionalForwardingHistory,
+    ConventionalLifeHistory,
     PartitionedHistory,
     PartitionedForwardingHistory,
+    PartitionedLifeHistory,
     PartitionedReaderHistory,
     PartitionedSessionHistory,
     PartitionedSetAsideHistory,
