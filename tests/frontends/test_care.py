@@ -144,6 +144,32 @@ async def test_what_is_used_through_another_front_end_is_not_idle(
         await until(is_removed)
 
 
+@pytest.mark.spec("R4")
+async def test_idle_time_begins_with_the_last_use_through_another_front_end(
+    open_stores: OpenStores, clock: ManualClock
+) -> None:
+    async with (
+        front_end(open_stores, clock, [BRIEF]) as one,
+        front_end(open_stores, clock) as other,
+    ):
+        await one.look_after()
+        queue = await other.queue("brief")
+
+        async def pass_seconds(count: int) -> None:
+            for _ in range(0, count, 5):
+                clock.advance(5)
+                for each in (other, one):
+                    await each.removal.look()
+
+        queue.note_use()
+        await pass_seconds(20)
+        queue.note_use()
+        await pass_seconds(290)
+        assert one.catalog.has("brief")
+        await pass_seconds(20)
+        assert not one.catalog.has("brief")
+
+
 @pytest.mark.parametrize("minutes_off", [-10, 10])
 async def test_a_machine_whose_clock_is_wrong_has_the_time_of_the_servers(
     open_stores: OpenStores, monkeypatch: pytest.MonkeyPatch, minutes_off: int

@@ -76,6 +76,7 @@ class Removal:
 
     async def _note_uses(self) -> None:
         """Tell other front ends what was used through this one, of what would go otherwise."""
+        now = self._clock.now()
         before, self._noted = self._noted, {}
         used: dict[Instant, list[EntityNumber]] = {}
         for catalog in self._namespaces.catalogs:
@@ -84,7 +85,7 @@ class Removal:
                 if queue.properties.auto_delete_on_idle is None or used_at is None:
                     continue
                 noted_at = self._noted[queue.number] = before.get(queue.number, Instant(0))
-                if used_at - noted_at >= NOTE_USE_MS:
+                if used_at > noted_at and now - noted_at >= NOTE_USE_MS:
                     used.setdefault(used_at, []).append(queue.number)
         for used_at, numbers in used.items():
             await self._first.note_uses(numbers, now=used_at)
