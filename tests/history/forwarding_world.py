@@ -21,6 +21,8 @@ from tests.history.queue_world import QueueWorld, look_at
 
 REST_SECONDS_MAX: Final = 10.0
 POLL_SECONDS: Final = 0.002
+# Behind every number that was given.
+LAST: Final = 1 << 63
 
 
 class Outbox(NamedTuple):
@@ -45,9 +47,12 @@ class ForwardingWorld(QueueWorld):
             Outbox(name, place)
             for name in self.models
             for place in self.places
-            if place is SubQueue.TRANSFER
-            or self.served(name).sub_queues[place].forwards_to is not None
+            if place is SubQueue.TRANSFER or self.forwards_to(name, place) is not None
         ]
+
+    def forwards_to(self, name: str, place: SubQueue) -> str | None:
+        """Return where messages of a sub-queue are to go."""
+        return self.served(name).sub_queues[place].forwards_to
 
     def destination(self, outbox: Outbox, marks: Marks | None) -> str:
         """Return where a message is to go."""
@@ -55,7 +60,7 @@ class ForwardingWorld(QueueWorld):
             assert marks is not None
             assert marks.destination is not None
             return marks.destination
-        name = self.served(outbox.name).sub_queues[outbox.place].forwards_to
+        name = self.forwards_to(outbox.name, outbox.place)
         assert name is not None
         return name
 
@@ -111,7 +116,8 @@ class ForwardingWorld(QueueWorld):
         model = self.models[outbox.name]
         by_content = {message.content: message for message in shown}
         is_any_gone = False
-        for expected in model.held_in(outbox.place):
+        # What has waited here for long goes in the order of its numbers.
+        for expected in sorted(model.held_in(outbox.place), key=lambda each: each.sequence or LAST):
             message = by_content.get(expected.content)
             if message is not None:
                 _note_held(expected, message)
