@@ -77,16 +77,20 @@ class ForwardingWorld(QueueWorld):
 
     async def at_rest(self) -> dict[Outbox, list[StoredMessage]]:
         """Wait until nothing can be taken any further; return what is left in the outboxes."""
+        before: dict[Outbox, list[StoredMessage]] | None = None
         try:
             async with asyncio.timeout(REST_SECONDS_MAX):
                 while True:
-                    shown = {
-                        outbox: await look_at(self.served(outbox.name).sub_queues[outbox.place])
-                        for outbox in self.outboxes()
-                    }
-                    if not any(self.can_go_on(*each) for each in shown.items()):
+                    outboxes = self.outboxes()
+                    places = [self.served(each.name).sub_queues[each.place] for each in outboxes]
+                    found = await asyncio.gather(*map(look_at, places))
+                    shown = dict(zip(outboxes, found, strict=True))
+                    if any(self.can_go_on(*each) for each in shown.items()):
+                        await asyncio.sleep(POLL_SECONDS)
+                    elif shown == before:
                         return shown
-                    await asyncio.sleep(POLL_SECONDS)
+                    # What went just now to where had been looked already is found the next time.
+                    before = shown
         except TimeoutError:
             raise AssertionError("messages are not taken on, though they could be") from None
 

@@ -67,7 +67,9 @@ class LifeModel(SetAsideModel):
 
     def life_of(self, own_ms: int | None) -> int | None:
         """Return the shortest of a message's own life and those that it is given here."""
-        lives = [own_ms, self.traits.life_ms, self.topic and self.topic.traits.life_ms]
+        lives = [own_ms, self.traits.life_ms]
+        if self.topic is not None:
+            lives.append(self.topic.traits.life_ms)
         return min((each for each in lives if each is not None), default=None)
 
     def sweep(self, now: int, is_online: Callable[[Expected], bool]) -> None:
