@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from bendybus.broker import hand_over, mover, rules, sweep
+from bendybus.broker import hand_over, mover, rules, sessions, sweep
 from bendybus.broker.departures import Departures
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.publish import Publication
@@ -224,6 +224,10 @@ SESSIONS: Final[dict[str, Fault]] = {
     "what is in hand expires": Fault(
         let_what_is_in_hand_expire,
         ConventionalSessionHistory,
+    ),
+    "a session of a closed queue is given out": Fault(
+        lambda patch: patch.setattr(sessions, "check_status_for_receive", lambda *_: None),
+        PartitionedSessionHistory,
     ),
     "released messages stay locked": Fault(
         partial(

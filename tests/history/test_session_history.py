@@ -1,7 +1,9 @@
 """Any history of sessions: one holder at a time, everything in order, nobody passed over."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar, Final
 
@@ -24,8 +26,10 @@ from bendybus.broker.sessions import (
     session_state,
     set_session_state,
 )
-from bendybus.model.entity import Queue, QueueProperties
+from bendybus.broker.update import update
+from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import (
+    EntityDisabled,
     MessageNotFound,
     SessionCannotBeLocked,
     SessionLockLost,
@@ -34,6 +38,7 @@ from bendybus.model.errors import (
 from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Message, MessageState
 from bendybus.model.outcome import Abandon, Complete, Defer
+from bendybus.testing.local_broker import LocalBroker
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected
 from tests.history.queue_world import COUNTS, MANY, MODES, WHICH, QueueWorld, look_at
 from tests.history.session_model import SessionModel
@@ -46,8 +51,23 @@ ACCEPT_SECONDS_MAX: Final = 10.0
 NAMES = st.sampled_from(SESSIONS)
 TIMES_TO_LIVE_MS = st.sampled_from([None, None, None, 3_000])
 BATCHES = st.lists(st.tuples(NAMES, TIMES_TO_LIVE_MS), min_size=1, max_size=5)
+CLOSED = tuple(status for status in EntityStatus if status is not EntityStatus.ACTIVE)
 STATES = st.sampled_from([None, b"", b"half done"])
 Batch = list[tuple[str, int | None]]
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Expect that somebody may not do what is tried."""
+    try:
+        yield
+    except EntityDisabled:
+        return
+    raise AssertionError("it was done, though the queue is closed")
+
+
+async def change(broker: LocalBroker, queue: Queue) -> None:
+    await update(broker.catalog, queue, now=broker.clock.now())
 
 
 class SessionHistory(QueueWorld):
@@ -181,6 +201,31 @@ class SessionHistory(QueueWorld):
         accepting.cancel()
         await asyncio.gather(accepting, return_exceptions=True)
         return None
+
+    # Closing
+
+    @rule(status=st.sampled_from(CLOSED), batch=BATCHES, name=st.none() | NAMES)
+    def try_while_it_is_closed(self, status: EntityStatus, batch: Batch, name: str | None) -> None:
+        """Send and accept what a status forbids; whoever holds a session goes on with it."""
+        if not self.are_all_online:
+            return
+        self.set_status(status)
+        if status is EntityStatus.RECEIVE_DISABLED:
+            self.send(batch)
+        else:
+            with refused():
+                self.send(batch)
+        if status is not EntityStatus.SEND_DISABLED:
+            with refused():
+                self.run(accept_session(self.main, name, self.clock))
+        self.the_queues_hold_what_they_ought_to()
+        self.renew_a_session(0, 0)
+        self.settle([0], Complete())
+        self.set_status(EntityStatus.ACTIVE)
+
+    def set_status(self, status: EntityStatus) -> None:
+        queue = Queue(QUEUE, replace(self.properties, status=status))
+        self.run(change(self.broker, queue))
 
     # Holding
 
