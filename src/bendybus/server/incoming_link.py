@@ -28,6 +28,10 @@ CREDIT: Final = 5000
 # so long: neighbours make ranges then, and a client that hears of many at once sends many at once.
 SPREAD_GROUPS: Final = 4
 ANSWER_SECONDS: Final = 0.01
+# While one commit is under way, fewer deliveries than this wait for its end: two small commits side
+# by side take longer than one of both. But not for longer than most commits take (decisions/0028).
+SECOND_COMMIT_DELIVERIES: Final = 64
+PATIENCE_SECONDS: Final = 0.005
 
 
 class IncomingLink:
@@ -52,6 +56,8 @@ class IncomingLink:
         # What bounds how many messages come in a second, if anything does.
         self.rate: ConnectionRate | None = None
         self._lane: list[TransferReceived] = []
+        # Ends the patience of what is in the lane.
+        self._patience: asyncio.TimerHandle | None = None
         # Deliveries that have joined a transaction and are to be answered, by its id.
         self._joined: dict[bytes, list[int]] = {}
         self._turns = FragmentTurns(self._store, outlet.spawn, self._note_turn_end)
@@ -91,11 +97,29 @@ class IncomingLink:
         """Store what is in the lane, unless enough is on its way already."""
         if self._joined:
             self._answer_joined()
+        running = self._turns.running
+        if not self._lane or running >= TURNS_MAX:
+            return
+        if running == 0 or self._is_worth_a_second_commit():
+            self._take_in()
+        elif self._patience is None:
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(PATIENCE_SECONDS, self._lose_patience)
+
+    def _is_worth_a_second_commit(self) -> bool:
+        lane = self._lane
+        return len(lane) >= SECOND_COMMIT_DELIVERIES or lane[0].message_format == BATCH_FORMAT
+
+    def _lose_patience(self) -> None:
+        self._patience = None
         if self._turns.running < TURNS_MAX:
             self._take_in()
 
     def _take_in(self) -> None:
         """Take all that is in the lane to the turns of its fragments."""
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
         if not self._lane:
             return
         events, self._lane = self._lane, []
