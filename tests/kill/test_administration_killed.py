@@ -2,11 +2,10 @@
 
 import json
 import random
-import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +16,9 @@ import pytest
 
 from bendybus.model.access import make_sas
 from bendybus.testing.broker_process import BrokerProcess, broker_process
+from tests.kill.stored_rows import rows_in, store_numbers
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
-STORES: Final = 4
 WORKERS: Final = 3
 NAMES_EACH: Final = 4
 # Killed so long after a request was sent: what one takes, and a little more.
@@ -120,41 +119,38 @@ def kill_in_the_midst(life: Life, requests: int) -> None:
     life.broker.kill()
 
 
-def rows_of(path: Path, statement: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        return connection.execute(statement).fetchall()
-
-
 def check_stores(broker: BrokerProcess, known: dict[int, tuple[object, ...]]) -> set[str]:
     """Check that all stores say the same, and have the queues for it; return the names."""
-    files = sorted((broker.folder / "data").glob("store-*.db"))
-    assert len(files) == STORES
     standing = "SELECT number, name, version, places FROM entity WHERE is_removed = 0"
-    copies = [rows_of(file, f"{standing} ORDER BY number") for file in files]
+    copies = [
+        rows_in(broker, store, f"{standing} ORDER BY number") for store in store_numbers(broker)
+    ]
+    assert len(copies) > 1
     assert all(copy == copies[0] for copy in copies)
-    for file in files:
-        assert rows_of(file, "SELECT * FROM prepared") == []
+    for store in store_numbers(broker):
+        assert rows_in(broker, store, "SELECT * FROM prepared") == []
     for number, name, _, places in copies[0]:
-        identity = known.setdefault(int(str(number)), (name, places))
+        identity = known.setdefault(number, (name, places))
         assert identity == (name, places), "a number was given again"
-        for fragment, (store, first) in enumerate(json.loads(str(places))):
-            found = rows_of(
-                files[store],
-                f"SELECT number FROM queue WHERE entity = {number} AND fragment = {fragment}"  # noqa: S608 - our own numbers
-                " ORDER BY number",
+        for fragment, (store, first) in enumerate(json.loads(places)):
+            found = rows_in(
+                broker,
+                store,
+                "SELECT number FROM queue WHERE entity = ? AND fragment = ? ORDER BY number",
+                (number, fragment),
             )
             assert found == [(first + at,) for at in range(4)]
-    return {str(name) for _, name, *_ in copies[0]}
+    return {name for _, name, *_ in copies[0]}
 
 
-def run(folder: Path, seed: int, kills: int) -> None:
+def run(folder: Path, stores: Sequence[str], seed: int, kills: int) -> None:
     """Kill the broker so often, and check after each start."""
     rng = random.Random(seed)
     known: dict[int, tuple[object, ...]] = {}
     kinds = ("queue", "topic")
     names = [f"{kinds[at % 2]}-{at // 2}" for at in range(WORKERS * NAMES_EACH)]
-    options = ("--stores", str(STORES))
-    with broker_process(CONFIG, folder=folder, options=options) as broker:
+    options = () if stores else ("--stores", "4")
+    with broker_process(CONFIG, folder=folder, options=options, stores=stores) as broker:
         life = Life(broker, rng, {name: Seen() for name in names})
         for _ in range(kills):
             life.is_over.clear()
@@ -170,16 +166,18 @@ def run(folder: Path, seed: int, kills: int) -> None:
 
 
 @pytest.mark.spec("R7.1")
-@pytest.mark.timeout(300)
-def test_after_a_kill_every_entity_is_wholly_there_or_wholly_not(tmp_path: Path) -> None:
-    run(tmp_path, seed=4, kills=6)
-
-
-@pytest.mark.prove
-@pytest.mark.spec("R7.1")
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(3))
-def test_after_many_kills_every_entity_is_wholly_there_or_wholly_not(
-    tmp_path: Path, seed: int
+@pytest.mark.parametrize(
+    ("seed", "kills", "stores"),
+    [
+        pytest.param(4, 6, "files", marks=pytest.mark.timeout(300)),
+        *(
+            pytest.param(seed, 60, stores, marks=[pytest.mark.prove, pytest.mark.timeout(1800)])
+            for seed, stores in ((0, "files"), (1, "files"), (2, "files"), (3, "databases"))
+        ),
+    ],
+    indirect=["stores"],
+)
+def test_after_kills_every_entity_is_wholly_there_or_wholly_not(
+    tmp_path: Path, stores: Sequence[str], seed: int, kills: int
 ) -> None:
-    run(tmp_path, seed, kills=60)
+    run(tmp_path, stores, seed, kills)

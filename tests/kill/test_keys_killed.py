@@ -1,6 +1,6 @@
 """A renewed key is the key, whatever dies right after the answer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,15 +28,19 @@ KILLS = 3
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+def broker(tmp_path: Path, stores: Sequence[str]) -> Iterator[BrokerProcess]:
     config = tmp_path / "namespace.yaml"
     config.write_text(CONFIG)
-    with broker_process(config, folder=tmp_path, options=("--stores", "4")) as broker:
+    options = () if stores else ("--stores", "4")
+    with broker_process(config, folder=tmp_path, options=options, stores=stores) as broker:
         yield broker
 
 
 @pytest.mark.spec("R7.1")
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "stores", ["files", pytest.param("databases", marks=pytest.mark.prove)], indirect=True
+)
 def test_a_renewed_key_outlives_a_kill_and_the_old_one_does_not(
     broker: BrokerProcess, level: str
 ) -> None:

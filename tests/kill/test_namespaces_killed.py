@@ -1,10 +1,9 @@
 """The broker is killed while it creates and deletes namespaces: each is wholly there, or not."""
 
 import random
-import sqlite3
 import threading
 import time
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from bendybus.model.access import make_sas
 from bendybus.testing.broker_process import BrokerProcess, broker_process
+from tests.kill.stored_rows import rows_in, store_numbers
 
 CONFIG: Final = Path(__file__).with_name("namespace.yaml")
 NAMES: Final = tuple(f"team-{number}" for number in range(4))
@@ -91,22 +91,17 @@ def kill_in_the_midst(broker: BrokerProcess, known: Known, rng: random.Random) -
     broker.kill()
 
 
-def rows(path: Path, statement: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        return connection.execute(statement).fetchall()
-
-
-def standing_in(file: Path) -> list[tuple[Any, ...]]:
+def standing_in(broker: BrokerProcess, store: int) -> list[tuple[Any, ...]]:
     """Return what a store has, without what is being deleted there with its namespace."""
-    found = rows(file, "SELECT number, namespace, name, version FROM entity WHERE NOT is_removed")
+    standing = "SELECT number, namespace, name, version FROM entity WHERE is_removed = 0"
+    found = rows_in(broker, store, standing)
     made = {f"{name}#{number}" for number, namespace, name, _ in found if namespace[0] == "$"}
     return sorted(each for each in found if "#" not in each[1] or each[1] in made)
 
 
 def check(broker: BrokerProcess, known: Known) -> None:
     """All stores say the same, and what was answered; what was not is done or undone."""
-    files = sorted((broker.folder / "data").glob("store-*.db"))
-    copies = [standing_in(file) for file in files]
+    copies = [standing_in(broker, store) for store in store_numbers(broker)]
     assert all(copy == copies[0] for copy in copies)
     there = {name: number for number, namespace, name, _ in copies[0] if namespace == "$namespaces"}
     for name in NAMES:
@@ -115,9 +110,10 @@ def check(broker: BrokerProcess, known: Known) -> None:
         if name not in there:
             known.keys[name] = None
             continue
-        for file in files:
-            kept = f"SELECT 1 FROM access WHERE namespace = '{name}#{there[name]}'"  # noqa: S608 - our own
-            assert rows(file, kept) == [(1,)], "a namespace is there with its keys"
+        for store in store_numbers(broker):
+            kept = "SELECT 1 FROM access WHERE namespace = ?"
+            found = rows_in(broker, store, kept, (f"{name}#{there[name]}",))
+            assert found == [(1,)], "a namespace is there with its keys"
         told = manage(broker, "POST", f"/{name}/$authorizationRules/{ROOT}/listKeys").json()
         assert known.keys.setdefault(name, told["primaryKey"]) == told["primaryKey"]
         queue = call(broker, "GET", "/orders", told["primaryKey"], name)
@@ -125,9 +121,10 @@ def check(broker: BrokerProcess, known: Known) -> None:
             assert queue.status_code == 200, "the queue is there as it was answered"
 
 
-def run(folder: Path, seed: int, kills: int) -> None:
+def run(folder: Path, stores: Sequence[str], seed: int, kills: int) -> None:
     rng, known = random.Random(seed), Known()
-    with broker_process(CONFIG, folder=folder, options=("--stores", "4")) as broker:
+    options = () if stores else ("--stores", "4")
+    with broker_process(CONFIG, folder=folder, options=options, stores=stores) as broker:
         for _ in range(kills):
             thread = threading.Thread(target=work, args=(broker, known, rng))
             thread.start()
@@ -144,8 +141,10 @@ def run(folder: Path, seed: int, kills: int) -> None:
 @pytest.mark.prove
 @pytest.mark.spec("R7.1")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("seed", "stores"), [(0, "files"), (1, "files"), (2, "databases")], indirect=["stores"]
+)
 def test_after_kills_every_namespace_is_wholly_there_or_wholly_not(
-    tmp_path: Path, seed: int
+    tmp_path: Path, stores: Sequence[str], seed: int
 ) -> None:
-    run(tmp_path, seed, kills=30)
+    run(tmp_path, stores, seed, kills=30)

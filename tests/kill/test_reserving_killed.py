@@ -6,7 +6,7 @@ done with it, whatever was killed when.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -170,17 +170,21 @@ def count_sent(book: Logbook, queue: str) -> int:
 
 @pytest.mark.spec("R9.3")
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "stores"),
     [
-        pytest.param(4, marks=pytest.mark.timeout(300)),
-        pytest.param(100, marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(4, "files", marks=pytest.mark.timeout(300)),
+        pytest.param(100, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
+        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
+    indirect=["stores"],
 )
-async def test_each_message_goes_to_the_reader_or_to_a_receiver(kills: int) -> None:
+async def test_each_message_goes_to_the_reader_or_to_a_receiver(
+    kills: int, stores: Sequence[str]
+) -> None:
     seed = random.getrandbits(32)
     rng = random.Random(seed)
     book = Logbook(QUEUES)
-    with broker_process(CONFIG, has_flight=True) as broker:
+    with broker_process(CONFIG, has_flight=True, stores=stores) as broker:
         load = Load(book, rng)
         readers = [
             CompetingReader(broker, queue, partial(book.write, queue), rng) for queue in QUEUES

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -64,8 +65,13 @@ def receive_all(port: int, queue: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("queue", ["conventional", "partitioned"])
-def test_acknowledged_sends_survive_and_deleted_messages_stay_deleted(queue: str) -> None:
-    with broker_process(CONFIG) as broker:
+@pytest.mark.parametrize(
+    "stores", ["files", pytest.param("databases", marks=pytest.mark.prove)], indirect=True
+)
+def test_acknowledged_sends_survive_and_deleted_messages_stay_deleted(
+    queue: str, stores: Sequence[str]
+) -> None:
+    with broker_process(CONFIG, stores=stores) as broker:
         acknowledged: list[bytes] = []
         asked: set[bytes] = set()
         for life in range(LIVES):
