@@ -26,7 +26,13 @@ from pyspark_servicebus.described_fragments import (
 from pyspark_servicebus.message_columns import check_read, shaped
 from pyspark_servicebus.offsets import BrowsedOffset, by_fragment, read_browsed
 from pyspark_servicebus.options import Edge, Streaming
-from pyspark_servicebus.planning import fragments_named, limited, pack, stretches
+from pyspark_servicebus.planning import (
+    fragments_named,
+    limited,
+    messages_within,
+    pack,
+    stretches,
+)
 from pyspark_servicebus.slice import Slice
 
 
@@ -89,7 +95,7 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._end = BrowsedOffset(self._entity, heads)
         else:
             low = self._not_before_first(begun.sequences, fragments)
-            end = limited(low, {**low, **heads}, self._streaming.messages_max)
+            end = limited(low, {**low, **heads}, self._messages_max(fragments))
             self._end = BrowsedOffset(self._entity, end)
         return self._end.to_json()
 
@@ -140,6 +146,15 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Leave the broker."""
         if self._client is not None:
             self._client.close()
+
+    def _messages_max(self, fragments: Sequence[Extent]) -> int:
+        """Return how many messages to read at once, by the size that those have that are there."""
+        return messages_within(
+            self._streaming.messages_max,
+            self._streaming.bytes_max,
+            messages=sum(each.messages for each in fragments),
+            size=sum(each.bytes for each in fragments),
+        )
 
     def _begun(self, start: Mapping[str, object] | None) -> BrowsedOffset:
         if start is not None:

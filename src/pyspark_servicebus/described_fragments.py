@@ -24,12 +24,19 @@ class Extent:
     first: int
     next: int
     messages: int
+    bytes: int
 
 
 def extents(described: Description) -> list[Extent]:
     """Return the fragments that can be read."""
     return [
-        Extent(each.fragment, each.first_sequence, each.next_sequence, each.messages or 0)
+        Extent(
+            each.fragment,
+            each.first_sequence,
+            each.next_sequence,
+            each.messages or 0,
+            each.bytes or 0,
+        )
         for each in described.fragments
         if each.is_online and each.first_sequence is not None and each.next_sequence is not None
     ]

@@ -113,11 +113,6 @@ def streaming_of(given: Given) -> Streaming:
     reading = replace(_reading(given), end=Edge.LATEST)
     if mode is Mode.BROWSE:
         _refuse(given, ("reader", "readerToken"), "is for mode=consume")
-        _refuse(
-            given,
-            ("maxBytesPerTrigger",),
-            "is for mode=consume: who only browses is not told sizes; use maxMessagesPerTrigger",
-        )
     else:
         _refuse(
             given,

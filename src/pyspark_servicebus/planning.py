@@ -69,6 +69,13 @@ def limited(start: Mapping[int, int], end: Mapping[int, int], messages_max: int)
     return limit
 
 
+def messages_within(messages_max: int, bytes_max: int, *, messages: int, size: int) -> int:
+    """Return how many messages of average size are within both limits; one at least."""
+    if not size:
+        return messages_max
+    return max(1, min(messages_max, bytes_max * messages // size))
+
+
 def fragments_named(fragments: Sequence[int]) -> str:
     """Name fragments in a sentence."""
     word = "fragment" if len(fragments) == 1 else "fragments"

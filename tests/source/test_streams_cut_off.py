@@ -1,6 +1,7 @@
 """A stream whose driver dies at any point of a batch and begins again: each message once."""
 
 import contextlib
+from functools import partial
 
 import pytest
 
@@ -54,6 +55,22 @@ def test_batches_are_bounded_and_the_lag_is_told(bus: Bus, is_partitioned: bool)
     report = driver.reader.reportLatestOffset()
     assert report is not None
     assert sum(report["lag"].values()) == 60
+
+
+@pytest.mark.parametrize("is_topic", [False, True])
+def test_what_is_browsed_at_once_is_bounded_by_bytes(
+    bus: Bus, is_partitioned: bool, is_topic: bool
+) -> None:
+    where = {"subscription": "all"} if is_topic else {}
+    make = partial(bus.topic, "all") if is_topic else bus.queue
+    sent_to = make(is_partitioned=is_partitioned)
+    send(bus, sent_to, numbered(5))
+    for bytes_max, batches in ((1, 5), (100_000, 1)):
+        given = bus.source(sent_to, mode="browse", maxBytesPerTrigger=bytes_max, **where)
+        checkpoint = Checkpoint()
+        Driver(given, checkpoint).run()
+        assert sorted(checkpoint.table) == list(range(5))
+        assert len(checkpoint.ends) == batches
 
 
 def test_what_comes_after_the_start_of_an_ending_stream_is_left(bus: Bus) -> None:

@@ -32,7 +32,7 @@ class Place:
 class Fragment:
     """How far a fragment goes; without numbers while its store is away.
 
-    `next_sequence` is the number that the next message gets.
+    `next_sequence` is the number that the next message gets. The messages have `bytes` at most.
     """
 
     fragment: int
@@ -41,6 +41,7 @@ class Fragment:
     first_sequence: int | None = None
     next_sequence: int | None = None
     messages: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

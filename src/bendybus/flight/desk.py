@@ -9,7 +9,7 @@ from bendybus.broker.following import found
 from bendybus.broker.hosts import Hosts, ServedNamespace
 from bendybus.broker.receive import check_has_messages, check_status_for_receive
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
-from bendybus.broker.served_topic import ServedTopic
+from bendybus.broker.served_topic import ServedSubscription, ServedTopic
 from bendybus.broker.stages_under_way import StagesUnderWay
 from bendybus.flight.calls import Call
 from bendybus.model.access import Claims
@@ -90,7 +90,9 @@ class Desk:
             "is_partitioned": queue.is_partitioned,
             "requires_session": queue.properties.requires_session,
             "max_message_bytes": queue.message_bytes_max,
-            "fragments": await asyncio.gather(*map(_fragment, sub_queue.sources)),
+            "fragments": await asyncio.gather(
+                *(_fragment(source, _bodies_of(queue, source)) for source in sub_queue.sources)
+            ),
         }
 
     async def _claims(
@@ -133,10 +135,21 @@ def _suggestion(catalog: Catalog, address: Address) -> str:
     return f"Of subscriptions: {suggest(address.subscription, names)}"
 
 
-async def _fragment(source: Source) -> dict[str, Any]:
+def _bodies_of(queue: ServedQueue, source: Source) -> Source | None:
+    """Return the fragment of a topic that keeps the bodies for one of a subscription."""
+    return (
+        queue.topic.main.sources[source.fragment] if isinstance(queue, ServedSubscription) else None
+    )
+
+
+async def _fragment(source: Source, bodies: Source | None) -> dict[str, Any]:
     fragment = {"fragment": source.fragment, "store": source.store.status().number}
     try:
         extent = await source.store.extent(source.number)
+        size = extent.bytes
+        if bodies is not None and extent.messages:
+            # Those of messages that only other subscriptions have are among them.
+            size += (await bodies.store.counts(bodies.number)).bytes
     except (StoreUnavailable, StoreFailed):
         return {**fragment, "is_online": False}
     return {
@@ -145,4 +158,5 @@ async def _fragment(source: Source) -> dict[str, Any]:
         "first_sequence": extent.first_sequence,
         "next_sequence": extent.last_sequence + 1,
         "messages": extent.messages,
+        "bytes": size,
     }

@@ -208,12 +208,13 @@ class Tally(NamedTuple):
 
 
 class QueueExtent(NamedTuple):
-    """How many messages a queue holds, the last number that it has given out, and its oldest.
+    """How much a queue holds, the last number that it has given out, and its oldest.
 
     The oldest is the number of the first message that is there; of an empty queue, of the next.
     """
 
     messages: int
+    bytes: int
     last_sequence: int
     first_sequence: int
 

@@ -52,7 +52,6 @@ def test_a_batch_read_refuses_wrong_options_and_says_what_is_right(
     [
         ({"entity": "orders", "mode": "consume"}, "option reader is missing"),
         ({"entity": "orders", "reader": "x"}, "reader is for mode=consume"),
-        ({"entity": "orders", "maxBytesPerTrigger": "1"}, "is for mode=consume"),
         (CONSUME | {"startingOffsets": "earliest"}, "startingOffsets is for mode=browse"),
         (CONSUME | {"states": "active"}, "states is for mode=browse"),
         (CONSUME | {"reader": "x" * 129}, "more than 128"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_servicebus.planning import Stretch, limited, pack, stretches
+from pyspark_servicebus.planning import Stretch, limited, messages_within, pack, stretches
 
 FRAGMENTS = st.integers(0, 15)
 OFFSETS = st.dictionaries(FRAGMENTS, st.integers(0, 60), max_size=16)
@@ -64,3 +64,19 @@ def test_a_limit_is_shared_in_proportion() -> None:
 
 def _numbers(part: Stretch) -> range:
     return range(part.start, part.end)
+
+
+@pytest.mark.parametrize(
+    ("messages_max", "bytes_max", "messages", "size", "within"),
+    [
+        (100, 1000, 0, 0, 100),
+        (100, 1000, 10, 1000, 10),
+        (100, 999, 10, 1000, 9),
+        (5, 1000, 10, 1000, 5),
+        (100, 1000, 1, 250_000, 1),
+    ],
+)
+def test_a_batch_has_as_many_of_average_size_as_both_limits_let_through(
+    messages_max: int, bytes_max: int, messages: int, size: int, within: int
+) -> None:
+    assert messages_within(messages_max, bytes_max, messages=messages, size=size) == within

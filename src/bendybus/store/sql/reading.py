@@ -201,14 +201,15 @@ def counts(database: SqlDatabase, queue: QueueNumber) -> QueueCounts:
 
 
 def extent(database: SqlDatabase, queue: QueueNumber) -> QueueExtent:
-    """Say how many messages a queue holds, and where it ends now."""
+    """Say how much a queue holds, and where it ends now."""
     offset = database.offset(queue)
     first, end = rows_of_queue(queue)
     row = database.row("extent", (queue, first, end))
     assert row is not None, "its offset is known, so the queue is here"
-    messages, next_counter, oldest = row
+    messages, size, next_counter, oldest = row
     following = first + next_counter - offset
-    return QueueExtent(messages, following - 1, following if oldest == end else oldest - offset)
+    first_sequence = following if oldest == end else oldest - offset
+    return QueueExtent(messages, size, following - 1, first_sequence)
 
 
 def _acquire(database: SqlDatabase, request: Acquire, now: Instant) -> list[StoredMessage]:

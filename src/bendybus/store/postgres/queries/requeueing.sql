@@ -26,7 +26,7 @@ SELECT $1::bigint + place - 1, $2::bigint, 0, 0, m.enqueued_at, m.body, m.size, 
  CROSS JOIN LATERAL (SELECT * FROM message WHERE id = given.id OFFSET 0) AS m;
 
 -- name: extent
-SELECT message_count, next_counter,
+SELECT message_count, message_bytes, next_counter,
        least(coalesce((SELECT min(id) FROM message WHERE id >= $2::bigint AND id < $3::bigint),
                       $3::bigint),
              coalesce((SELECT min(first) FROM run WHERE first >= $2::bigint AND first < $3::bigint),
