@@ -1,8 +1,5 @@
 """One store away: what cannot be reached fails by its name, or is skipped and counted."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from bendybus.client.errors import ClientError
@@ -10,6 +7,7 @@ from pyspark_servicebus.described_fragments import FragmentsOffline
 from tests.source.micro_batches import Checkpoint, Driver
 from tests.source.reading import read
 from tests.spark.conftest import Bus
+from tests.spark.kills import store_away
 from tests.spark.traffic import count_of, numbered, send
 
 pytestmark = pytest.mark.spec("R9.3")
@@ -17,21 +15,11 @@ STORE = 3
 MESSAGES = 194
 
 
-@contextmanager
-def store_offline(bus: Bus) -> Iterator[None]:
-    """Take a store away for a while."""
-    bus.administration.ask_json("POST", f"/$stores/{STORE}/offline")
-    try:
-        yield
-    finally:
-        bus.administration.ask_json("POST", f"/$stores/{STORE}/online")
-
-
 def test_a_batch_read_fails_by_name_or_skips(bus: Bus, caplog: pytest.LogCaptureFixture) -> None:
     queue = bus.queue(is_partitioned=True)
     send(bus, queue, numbered(MESSAGES))
     given = bus.source(queue, timeoutSeconds=1)
-    with store_offline(bus):
+    with store_away(bus, STORE):
         with pytest.raises(FragmentsOffline, match=rf"fragment \d+ of '{queue}' \(store {STORE}\)"):
             read(given)
         rows = read({**given, "skipOffline": "true"}, "fragment")
@@ -49,7 +37,7 @@ def test_a_stream_fails_by_name_or_skips_and_counts(bus: Bus, mode: str) -> None
     if mode == "consume":
         given |= {"reader": "r", "readerToken": "t"}
     checkpoint = Checkpoint()
-    with store_offline(bus):
+    with store_away(bus, STORE):
         with pytest.raises((ClientError, FragmentsOffline), match=rf"(?i)store {STORE}"):
             Driver(given, checkpoint).run()
         driver = Driver({**given, "skipOffline": "true"}, checkpoint)
@@ -69,7 +57,7 @@ def test_a_store_that_goes_while_a_stream_runs_is_skipped_and_committed_later(bu
     given = bus.source(queue, mode="consume", reader="r", skipOffline="true", timeoutSeconds=1)
     driver = Driver(given | {"maxMessagesPerTrigger": "100"}, Checkpoint())
     driver.run(batches=1)
-    with store_offline(bus):
+    with store_away(bus, STORE):
         driver.run()
         assert len(driver.checkpoint.table) < MESSAGES
     driver.run()

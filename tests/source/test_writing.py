@@ -16,9 +16,11 @@ from pyspark_servicebus import DefaultSource
 from pyspark_servicebus.rejects import KeptRows
 from pyspark_servicebus.writing import StreamUnknown
 from tests.spark.conftest import Bus
+from tests.spark.kills import store_away
 from tests.spark.traffic import count_of, numbers, receive_all
 
 pytestmark = [pytest.mark.spec("R9.3")]
+STORE = 3
 SCHEMA = StructType([StructField("body", StringType()), StructField("partition_key", StringType())])
 
 
@@ -81,6 +83,26 @@ def test_a_task_that_is_tried_again_waits_for_a_broker_that_restarts(
         bus.broker.start()
         writer.commit([staging.result()])
     assert numbers(receive_all(bus, queue)) == list(range(50))
+
+
+def test_rows_for_a_store_that_is_away_fail_by_its_name_and_come_once_when_it_is_back(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = bus.queue(is_partitioned=True)
+    be_a_task(monkeypatch, {})
+    given = bus.source(queue, timeoutSeconds=1, transactionId="t")
+    texts = [str(number) for number in range(97)]
+    keyed = pa.record_batch({"body": texts, "partition_key": texts})
+    writer = DefaultSource(given).writer(SCHEMA, overwrite=False)
+    with (
+        store_away(bus, STORE),
+        pytest.raises(ClientError, match=rf"(?i)store {STORE}\b.* of '{queue}', is unavailable"),
+    ):
+        writer.write(iter([keyed]))
+    assert count_of(bus, queue) == 0
+    for _ in range(2):
+        writer.commit([writer.write(iter([keyed]))])
+    assert numbers(receive_all(bus, queue)) == list(range(97))
 
 
 def test_a_bad_row_fails_the_task_and_is_named(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,11 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,9 +18,27 @@ HOME = Path(pyspark.__file__).parent
 READY_SECONDS_MAX = 60.0
 
 
+class Cluster:
+    """Where Spark's master is, and the processes of the workers."""
+
+    def __init__(self, url: str, workers: Sequence[int]) -> None:
+        self.url = url
+        self._workers = workers
+
+    def kill_executor(self) -> bool:
+        """Kill a process that runs tasks, of any worker; False if there is none now."""
+        for worker in self._workers:
+            for children in Path(f"/proc/{worker}/task").glob("*/children"):
+                for child in children.read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
+                    return True
+        return False
+
+
 @contextmanager
-def standalone_cluster(folder: Path, *, workers: int = 2) -> Iterator[str]:
-    """Start a master and workers of one core each; yield the master's URL."""
+def standalone_cluster(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
+    """Start a master and workers of one core each."""
+    pids: list[int] = []
     with ExitStack() as stack:
         log = folder / "master.log"
         anywhere = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
@@ -37,13 +56,13 @@ def standalone_cluster(folder: Path, *, workers: int = 2) -> Iterator[str]:
             worker = _process(
                 folder / f"worker-{number}.log", "worker.Worker", *anywhere, *work, url
             )
-            stack.enter_context(worker)
+            pids.append(stack.enter_context(worker))
         _awaited(log, r"Registering worker (\S+)", workers)
-        yield url
+        yield Cluster(url, pids)
 
 
 @contextmanager
-def _process(log: Path, role: str, *arguments: str) -> Iterator[None]:
+def _process(log: Path, role: str, *arguments: str) -> Iterator[int]:
     environment = {
         **os.environ,
         "JAVA_HOME": str(java_home()),
@@ -55,7 +74,7 @@ def _process(log: Path, role: str, *arguments: str) -> Iterator[None]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
     try:
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait()

@@ -85,6 +85,15 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bus]:
         assert "Traceback" not in broker.log, broker.log
 
 
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Bus]:
+    """A broker that a test may kill."""
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    with broker_process(write_empty_namespace(folder), folder=folder, has_flight=True) as broker:
+        yield Bus(broker)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     with spark_session("tests", MASTER) as session:

@@ -8,13 +8,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from tests.spark.conftest import MASTER, Bus
 
-END_SECONDS_MAX: Final = 240.0
+STEP_SECONDS_MAX: Final = 240.0
+END_SECONDS_MAX: Final = 1800.0
 POLL_SECONDS: Final = 0.05
 
 
@@ -49,6 +50,16 @@ class Driver:
                 continue
         return False
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over, well or not."""
+        return self._process.poll() is not None
+
+    def live_on(self, seconds: float) -> None:
+        """Let it go on for so long, or until it ends."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
     def result(self) -> dict[str, Any]:
         """Wait for its end, and return what it says came of it."""
         printed, _ = self._process.communicate(timeout=END_SECONDS_MAX)
@@ -59,15 +70,15 @@ class Driver:
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so; it must not end before."""
-        deadline = time.monotonic() + END_SECONDS_MAX
+        deadline = time.monotonic() + STEP_SECONDS_MAX
         while not is_so():
-            assert self._process.poll() is None, self._errors.read_text()
+            assert not self.has_ended, self._errors.read_text()
             assert time.monotonic() < deadline
             time.sleep(POLL_SECONDS)
 
 
 @contextmanager
-def driver(bus: Bus, *arguments: str) -> Iterator[Driver]:
+def driver(bus: Bus, *arguments: str, master: str = MASTER) -> Iterator[Driver]:
     """Run a pipeline while the block runs; what is left of it then is killed."""
     with tempfile.NamedTemporaryFile(suffix=".errors") as errors:
         process = subprocess.Popen(
@@ -75,7 +86,7 @@ def driver(bus: Bus, *arguments: str) -> Iterator[Driver]:
                 *(sys.executable, "-m", "bendybus", "pipeline", "run", *arguments),
                 *("--connection-string", bus.connection_string),
                 *("--flight-endpoint", bus.flight_endpoint),
-                *("--master", MASTER, "--output", "json"),
+                *("--master", master, "--output", "json"),
             ],
             stdout=subprocess.PIPE,
             stderr=errors,

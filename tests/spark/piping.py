@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -91,3 +92,8 @@ def left(bus: Bus, entity: str, subscription: str | None = None) -> int:
 def numbers(rows: Iterable[Row]) -> list[int]:
     """Return the numbers of captured messages, sorted."""
     return sorted(int(row["body"]) for row in rows)
+
+
+def batches_in(table: Path) -> int:
+    """Count the batches of which a table of Parquet holds something."""
+    return len({path.name for path in table.glob("date=*/fragment=*/batch=*")})

@@ -84,9 +84,9 @@ def test_an_interrupted_program_ends_its_stream_and_says_so(tmp_path: Path) -> N
 @pytest.mark.prove
 @pytest.mark.spec("R9.2")
 def test_a_program_runs_on_a_cluster_that_does_not_have_our_code(tmp_path: Path) -> None:
-    with standalone_cluster(tmp_path) as master:
+    with standalone_cluster(tmp_path) as cluster:
         done = subprocess.run(
-            command("1000", "--master", master, "--output", "json"),
+            command("1000", "--master", cluster.url, "--output", "json"),
             env=environment(),
             capture_output=True,
             text=True,

@@ -13,8 +13,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from bendybus.testing.broker_process import broker_process
-from tests.spark.conftest import Bus, write_empty_namespace
+from tests.spark.conftest import Bus
 from tests.spark.streams import Capture, wait_for
 from tests.spark.traffic import count_of, numbered, numbers, receive_all, send
 
@@ -22,37 +21,28 @@ pytestmark = [pytest.mark.spec("R9.3")]
 DRIVER = Path(__file__).with_name("moving_driver.py")
 
 
-@pytest.fixture
-def own_bus(tmp_path: Path) -> Iterator[Bus]:
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    config = write_empty_namespace(folder)
-    with broker_process(config, folder=folder, has_flight=True) as broker:
-        yield Bus(broker)
-
-
 def test_the_broker_is_killed_while_a_stream_moves_messages(
-    spark: SparkSession, own_bus: Bus, tmp_path: Path
+    spark: SparkSession, mortal: Bus, tmp_path: Path
 ) -> None:
-    source, target = own_bus.queue(is_partitioned=True), own_bus.queue(is_partitioned=True)
-    send(own_bus, source, numbered(3000))
+    source, target = mortal.queue(is_partitioned=True), mortal.queue(is_partitioned=True)
+    send(mortal, source, numbered(3000))
     frame = (
         spark.readStream.format("servicebus")
-        .options(**own_bus.source(source, mode="consume", reader="r", maxMessagesPerTrigger=200))
+        .options(**mortal.source(source, mode="consume", reader="r", maxMessagesPerTrigger=200))
         .load()
         .select("body", "message_id")
     )
-    writer = frame.writeStream.format("servicebus").options(**own_bus.source(target))
+    writer = frame.writeStream.format("servicebus").options(**mortal.source(target))
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         for done in (400, 1200, 2000):
-            wait_for(lambda: count_of(own_bus, target) >= done, query)  # noqa: B023 - called now
-            own_bus.broker.kill()
-            own_bus.broker.start()
-        wait_for(lambda: count_of(own_bus, source) == 0, query)
+            wait_for(lambda: count_of(mortal, target) >= done, query)  # noqa: B023 - called now
+            mortal.broker.kill()
+            mortal.broker.start()
+        wait_for(lambda: count_of(mortal, source) == 0, query)
     finally:
         query.stop()
-    assert numbers(receive_all(own_bus, target)) == list(range(3000))
+    assert numbers(receive_all(mortal, target)) == list(range(3000))
 
 
 def test_workers_are_killed_while_they_read_and_write(
