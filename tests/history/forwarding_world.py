@@ -123,7 +123,8 @@ class ForwardingWorld(QueueWorld):
         # What has waited here for long goes in the order of its numbers.
         for expected in sorted(model.held_in(outbox.place), key=lambda each: each.sequence or LAST):
             message = by_content.get(expected.content)
-            if message is not None:
+            # What is here with more hops has been round a ring.
+            if message is not None and _hops(message.marks) == _hops(expected.marks):
                 _note_held(expected, message)
             elif expected.fragment is None or self.is_message_online(outbox.name, expected):
                 assert expected.state is MessageState.ACTIVE, "only active messages are taken on"
@@ -187,6 +188,10 @@ class ForwardingWorld(QueueWorld):
         if not any(queue.is_partitioned for queue in queues):
             return outbox
         return object() if expected.key is None else (outbox, expected.key)
+
+
+def _hops(marks: Marks | None) -> int:
+    return 0 if marks is None else marks.hops or 0
 
 
 def _note_held(expected: Expected, message: StoredMessage) -> None:
