@@ -13,7 +13,6 @@ import pytest
 
 from bendybus.broker import mover
 from bendybus.broker.forward import TIDY_AGE_MS
-from bendybus.broker.update import update
 from bendybus.model.entity import Queue
 from bendybus.model.errors import StoreFailed, StoreUnavailable
 from bendybus.model.ids import Instant
@@ -199,72 +198,6 @@ async def test_an_end_at_any_call_loses_and_doubles_nothing(
     monkeypatch.setattr(mover, "ACQUIRE_COUNT_MAX", 4)
     tried = await calls_tried(tmp_path, partial(end_at, ending=ending, way=way, ground=ground))
     assert tried > STEPS_MIN, "there are more steps than that on the way"
-
-
-async def go_another_way(broker: LocalBroker, to: str | None) -> None:
-    """Let the first queue forward elsewhere, or no more, and wait until each message is once."""
-    await update(broker.catalog, queue("b", to), now=broker.clock.now())
-    found: list[int] = []
-    try:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while sorted(found) != list(range(MESSAGES)):
-                await asyncio.sleep(POLL_SECONDS)
-                held = [await everything(broker.queue(name)) for name in "bcd"]
-                if held[0] and to is not None:
-                    continue
-                found = [int(message.content) for each in held for message in each]
-    except TimeoutError:
-        raise AssertionError(f"not each of them once: {sorted(found)}") from None
-
-
-async def until_blown_or_empty(fuse: Fuse, broker: LocalBroker) -> None:
-    """Wait until something fails, or all has left."""
-    while fuse.blown_at is None:
-        if not await everything(broker.queue("b")):
-            return
-        await asyncio.sleep(POLL_SECONDS)
-
-
-async def end_and_turn(
-    folder: Path, calls: int, ending: Ending, to: str | None, ground: Ground
-) -> bool:
-    """Let it end at the so-manieth call, and let the rest go another way."""
-    clock, fuse = ManualClock(), Fuse()
-    entities = [*queues("1-1"), queue("d")]
-    with ground(2) as make:
-        first = partial(fused, make_store=make, fuse=fuse)
-        async with local_broker(folder, entities, clock, stores=2, make_store=first) as broker:
-            await send_messages(broker, "b", numbered(MESSAGES, keys=KEYS))
-            fuse.arm(calls, ending)
-            async with forwarding(broker):
-                await until_blown_or_empty(fuse, broker)
-                if ending is Ending.FAILED and fuse.blown_at is not None:
-                    await fuse.blown_at.bring_online()
-                    await go_another_way(broker, to)
-        async with (
-            local_broker(folder, [], clock, stores=2, make_store=make) as broker,
-            forwarding(broker),
-        ):
-            await go_another_way(broker, to)
-    return fuse.blown_at is not None
-
-
-@pytest.mark.parametrize("to", [None, "d"], ids=["no more", "elsewhere"])
-@pytest.mark.parametrize(
-    "ending",
-    [Ending.AFTER, pytest.param(Ending.FAILED, marks=pytest.mark.prove)],
-    ids=["after", "failed"],
-)
-async def test_what_has_arrived_before_an_end_does_not_go_another_way_as_well(
-    tmp_path: Path,
-    ending: Ending,
-    to: str | None,
-    ground: Ground,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(mover, "ACQUIRE_COUNT_MAX", 4)
-    tried = await calls_tried(tmp_path, partial(end_and_turn, ending=ending, to=to, ground=ground))
-    assert tried >= STEPS_MIN, "there are more steps than that on the way"
 
 
 class SlowStore(SqliteStore):

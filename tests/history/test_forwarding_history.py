@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from bendybus.broker.send import group_by_fragment, send
-from bendybus.broker.update import update
 from bendybus.model.entity import Queue, QueueProperties
-from bendybus.model.errors import ArgumentInvalid, StoreUnavailable
-from bendybus.model.ids import FragmentIndex, SubQueue
+from bendybus.model.errors import StoreUnavailable
+from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
 from tests.history.dying_stores import DyingStores
 from tests.history.forwarding_world import ForwardingWorld
 from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected, QueueModel
-from tests.history.queue_world import PLACE, WHICH
+from tests.history.queue_world import WHICH
 from tests.history.world import fewer_examples
 
 # Two hops to the orders; the dead letters of those go to the failures; and a ring without an end.
@@ -36,40 +35,21 @@ class ForwardingHistory(ForwardingWorld):
     names: ClassVar[tuple[str, ...]]
     partitioned: ClassVar[frozenset[str]]
 
-    def __init__(self) -> None:
-        # Whatever the first start declares stays, and so do the changes that come later.
-        self.is_declared = False
-        self.ways: dict[tuple[str, SubQueue], str | None] = {
-            (name, place): to
-            for place, ways in (
-                (SubQueue.MAIN, FORWARDED),
-                (SubQueue.DEAD_LETTER, DEAD_LETTERS_FORWARDED),
-            )
-            for name, to in ways.items()
-        }
-        super().__init__()
-
     def entities(self) -> Sequence[Queue]:
-        if self.is_declared:
-            return []
-        self.is_declared = True
-        return list(map(self.queue, self.names))
-
-    def queue(self, name: str) -> Queue:
-        return Queue(
-            name,
-            QueueProperties(
-                lock_duration=timedelta(milliseconds=LOCK_DURATION_MS),
-                max_delivery_count=DELIVERY_COUNT_MAX,
-                dead_lettering_on_message_expiration=True,
-                enable_partitioning=name in self.partitioned,
-                forward_to=self.forwards_to(name, SubQueue.MAIN),
-                forward_dead_lettered_messages_to=self.forwards_to(name, SubQueue.DEAD_LETTER),
-            ),
-        )
-
-    def forwards_to(self, name: str, place: SubQueue) -> str | None:
-        return self.ways.get((name, place))
+        return [
+            Queue(
+                name,
+                QueueProperties(
+                    lock_duration=timedelta(milliseconds=LOCK_DURATION_MS),
+                    max_delivery_count=DELIVERY_COUNT_MAX,
+                    dead_lettering_on_message_expiration=True,
+                    enable_partitioning=name in self.partitioned,
+                    forward_to=FORWARDED.get(name),
+                    forward_dead_lettered_messages_to=DEAD_LETTERS_FORWARDED.get(name),
+                ),
+            )
+            for name in self.names
+        ]
 
     def make_models(self) -> Sequence[QueueModel]:
         return [
@@ -118,25 +98,6 @@ class ForwardingHistory(ForwardingWorld):
                     fragment=fragment,
                 )
             )
-
-    # Going another way
-
-    @rule(which=WHICH, place=PLACE, to=st.none() | WHICH)
-    def send_elsewhere(self, which: int, place: SubQueue, to: int | None) -> None:
-        """Let a queue forward to another from now on, or no more; what is there goes, too."""
-        name = self.pick(which)
-        other = None if to is None else self.pick(to)
-        before = self.forwards_to(name, place)
-        self.ways[name, place] = other
-        try:
-            queue = self.queue(name)
-            self.run(update(self.broker.catalog, queue, now=self.clock.now()))
-        except ArgumentInvalid:
-            assert other == name, "only to itself it cannot forward"
-            self.ways[name, place] = before
-        except StoreUnavailable:
-            assert not self.are_all_online
-            self.ways[name, place] = before
 
     # Dying on the way
 

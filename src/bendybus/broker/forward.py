@@ -15,7 +15,6 @@ from typing import Final
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.clock import Clock
 from bendybus.broker.hand_over import Destinations
-from bendybus.broker.left_over import QUEUE_BITS, QUEUE_MASK, LeftOver
 from bendybus.broker.mover import Mover
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
@@ -37,6 +36,8 @@ TIDY_SECONDS: Final = 600.0
 TIDY_AGE_MS: Final = 60_000
 TIDY_COUNT_MAX: Final = 100
 
+_QUEUE_BITS: Final = 32
+_QUEUE_MASK: Final = (1 << _QUEUE_BITS) - 1
 _BEFORE_ALL: Final = Transfer(-1, -1)
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,6 @@ class Forwarder:
         self._namespaces = namespaces
         # Messages stay within their namespace.
         self._destinations: dict[Catalog, Destinations] = {}
-        self._left_over = LeftOver(self._holdings.stores)
         self._store_numbers = {store: at for at, store in enumerate(self._holdings.stores)}
         self._movers: dict[int, Mover] = {}
         # Since when we look after a store, and how often it was opened then.
@@ -67,7 +67,7 @@ class Forwarder:
             while True:
                 for store, queue in await self._holdings.departures.taken():
                     at = self._store_numbers[store]
-                    number = at << QUEUE_BITS | queue
+                    number = at << _QUEUE_BITS | queue
                     place = self._holdings.places[at].get(queue)
                     mover = self._movers.get(number)
                     if place is None:
@@ -85,7 +85,7 @@ class Forwarder:
         if catalog not in self._destinations:
             kept = self._destinations.items()
             self._destinations = {each: found for each, found in kept if not each.is_gone}
-            self._destinations[catalog] = Destinations(catalog, self._left_over)
+            self._destinations[catalog] = Destinations(catalog)
         return self._destinations[catalog]
 
     def _is_settled(self, store: Store) -> bool:
@@ -111,17 +111,12 @@ class Forwarder:
     async def _note_outboxes(self, stores: Sequence[Store]) -> None:
         """Note the transfer queues in which an earlier run, or another front end, left something.
 
-        And queues with messages that have arrived elsewhere, whether they still forward or not. A
-        store that is away is noted as a whole when it comes back.
+        A store that is away is noted as a whole when it comes back.
         """
         for store in stores:
             with suppress(BusError):
                 for queue in await store.occupied(SubQueue.TRANSFER):
                     self._holdings.departures.note(store, queue)
-                if store.is_online and store.is_caretaker:
-                    for source in await self._left_over.sources(self._store_numbers[store]):
-                        queue = QueueNumber(source & QUEUE_MASK)
-                        self._holdings.departures.note(store, queue)
 
     async def _move(self, number: int, mover: Mover, turns: asyncio.Semaphore) -> None:
         try:
@@ -163,7 +158,7 @@ class Forwarder:
 
     async def _departed(self, source: int, sequences: list[int]) -> list[Transfer]:
         """Return those of the transfers whose messages are no longer where they came from."""
-        number, queue = source >> QUEUE_BITS, QueueNumber(source & QUEUE_MASK)
+        number, queue = source >> _QUEUE_BITS, QueueNumber(source & _QUEUE_MASK)
         if number >= len(self._holdings.stores) or not self._holdings.stores[number].is_online:
             return []
         try:

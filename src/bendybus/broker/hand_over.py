@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 from bendybus.broker.admit import admit
 from bendybus.broker.catalog import Catalog
-from bendybus.broker.left_over import LeftOver
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
 from bendybus.model.errors import BusError, EntityNotFound
 from bendybus.model.forwarding import (
@@ -44,9 +43,8 @@ class Parcel(NamedTuple):
 class Destinations:
     """Every entity that messages can be taken to, and what their stores may forget."""
 
-    def __init__(self, catalog: Catalog, left_over: LeftOver) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.left_over = left_over
         self._forgettable: dict[Store, list[Transfer]] = {}
 
     def is_reachable(self, place: Place) -> bool:

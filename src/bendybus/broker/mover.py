@@ -22,7 +22,7 @@ from bendybus.broker.receive import ACQUIRE_BYTES_MAX, ACQUIRE_COUNT_MAX, NONCE_
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import BusError, EntityNotFound, StoreFailed, StoreUnavailable
 from bendybus.model.forwarding import Undeliverable, dead_lettered, sub_queue_for
-from bendybus.model.ids import FragmentIndex, Instant, SubQueue
+from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Remove, Unlock
 from bendybus.store.port import UNTIL_REOPENED, Acquire, Store
@@ -36,9 +36,6 @@ HELD_MAX: Final = 5000
 # not hand over when it goes on: another may have done so, and the transfer be forgotten.
 HAND_OVER_SECONDS: Final = 5.0
 ANY_TIME: Final = Instant(0)
-NEVER: Final = -1
-# Where messages go that are taken elsewhere no longer.
-NOWHERE: Final = Place("", FragmentIndex(0))
 
 _log = logging.getLogger(__name__)
 
@@ -75,11 +72,9 @@ class Mover:
         self._is_settled = is_settled
         self._lines: dict[Place, _Line] = {}
         self._hint = asyncio.Event()
-        self._openings = NEVER
+        self._openings = -1
         # Whether messages may have been handed over that are free here again.
         self._is_unsure = True
-        # Those that were; they must leave, wherever others are to go by now.
-        self._arrived: set[int] = set()
 
     def look(self, sub_queue: ServedSubQueue, source: Source) -> None:
         """Look at the fragment again: there may be messages. It may also be served anew by now."""
@@ -126,14 +121,12 @@ class Mover:
         openings = self._source.store.openings
         if openings != self._openings:
             # What was held is free again, whether it was handed over or not.
-            left_over = self._destinations.left_over
-            learn = left_over.at_opening if self._openings == NEVER else left_over.now
-            self._arrived = await learn(self._number)
             self._openings = openings
             self._lines.clear()
             self._is_unsure = True
         if self._sub_queue.queue.is_gone or not self._sub_queue.is_left:
-            await self._let_go()
+            await self._stay([lock for line in self._lines.values() for lock, _ in line.held])
+            self._lines.clear()
             return False
         batch = await self._first_in_line() or await self._acquired()
         if batch:
@@ -176,8 +169,6 @@ class Mover:
         locks = _first_locks(line)
         now = self._clock.now()
         messages = await self._source.store.find_locked(self._source.number, locks, now=now)
-        if line.is_unsure:
-            self._arrived |= await self._destinations.left_over.now(self._number)
         for _ in locks:
             line.held.popleft()
         return messages if line.is_unsure else await self._without_expired(messages, now)
@@ -199,8 +190,6 @@ class Mover:
         if not self._sub_queue.is_left:
             await self._stay([message.lock for message in batch])
             return
-        gone = await self._remove_arrived([message.lock for message in batch])
-        batch = [message for message in batch if message.sequence not in gone]
         groups, refused = self._destinations.sort(batch, self._sub_queue)
         arrivals = await asyncio.gather(*(self._hand_over(*group) for group in groups.items()))
         if refused:
@@ -218,37 +207,11 @@ class Mover:
                 place, self._number, sorted(sequences.difference(lost))
             )
 
-    async def _let_go(self) -> None:
-        """Leave messages to receivers, but for those that have arrived elsewhere."""
-        if not self._sub_queue.queue.is_gone:
-            if any(line.is_unsure for line in self._lines.values()):
-                self._arrived |= await self._destinations.left_over.now(self._number)
-            # These are among the oldest: what is before them is held until all are found.
-            missing = set(self._arrived)
-            while missing and (batch := await self._acquired()):
-                line = self._lines.setdefault(NOWHERE, _Line())
-                line.held.extend((message.lock, len(message.content)) for message in batch)
-                missing.difference_update(message.sequence for message in batch)
-            await self._stay([lock for line in self._lines.values() for lock, _ in line.held])
-        self._lines.clear()
-        self._arrived.clear()
-
     async def _stay(self, locks: Sequence[Lock]) -> None:
         """Let go of messages that are to be forwarded no longer: they are for receivers again."""
-        gone = await self._remove_arrived(locks)
-        rest = [lock for lock in locks if lock.sequence not in gone]
-        if rest:
-            await self._write([Unlock(self._source.number, rest, is_counted=False)])
-            self._sub_queue.note_returned(self._source, rest, self._clock.now())
-
-    async def _remove_arrived(self, locks: Sequence[Lock]) -> set[int]:
-        """Remove messages that have arrived elsewhere before; say which ones they were."""
-        gone = [lock for lock in locks if lock.sequence in self._arrived]
-        if gone:
-            await self._write([Remove(self._source.number, gone)])
-        sequences = {lock.sequence for lock in gone}
-        self._arrived -= sequences
-        return sequences
+        if locks and not self._sub_queue.queue.is_gone:
+            await self._write([Unlock(self._source.number, locks, is_counted=False)])
+            self._sub_queue.note_returned(self._source, locks, self._clock.now())
 
     async def _hand_over(self, place: Place, parcels: list[Parcel]) -> list[Parcel]:
         """Hand over what goes to one place, and return what has arrived.
