@@ -41,6 +41,7 @@ from tests.history.queue_world import (
     Counts,
     QueueWorld,
 )
+from tests.history.set_aside_model import sent
 
 TOPIC: Final = "news"
 NUMBERS_REMEMBERED: Final = 20
@@ -205,27 +206,13 @@ class LifeWorld(QueueWorld):
             scheduled_at=scheduled_at,
         )
 
-    def is_any_online(self, name: str, fragment: FragmentIndex | None) -> bool:
-        count = len(self.served(name).main.sources)
-        fragments = range(count) if fragment is None else [fragment]
-        return any(self.is_online(name, each) for each in fragments)
-
     def note_sent(self, name: str, group: list[Message], fragment: FragmentIndex | None) -> None:
         model = self.model_of(name)
         model.note_use(self.now)
         for message in group:
             life = model.life_of(message.time_to_live_ms)
-            begins_at = max(self.now, message.scheduled_at or 0)
-            expected = Expected(
-                message.content,
-                message.partition_key,
-                begins_at,
-                None if life is None else begins_at + life,
-                fragment=fragment,
-            )
-            if begins_at > self.now:
-                expected.state = MessageState.SCHEDULED
-            if model.is_topic and begins_at == self.now:
+            expected = sent(message, life, self.now, fragment)
+            if model.is_topic and expected.state is not MessageState.SCHEDULED:
                 self.note_published(model, expected, life)
             else:
                 model.add(expected)

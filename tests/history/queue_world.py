@@ -90,6 +90,11 @@ class QueueWorld(World):
         assert fragment is not None, "every message has been seen before"
         return self.served(name).main.sources[fragment].store.is_online
 
+    def is_any_online(self, name: str, fragment: int | None) -> bool:
+        """Whether a message can be kept: in its fragment, or in any if it is bound to none."""
+        fragments = range(len(self.served(name).main.sources)) if fragment is None else [fragment]
+        return any(self.is_online(name, each) for each in fragments)
+
     def is_message_online(self, name: str, message: Expected) -> bool:
         return self.is_online(name, message.fragment)
 

@@ -76,3 +76,16 @@ class SetAsideModel(QueueModel):
         for message in deleted:
             del self.messages[message.content]
         return len(deleted)
+
+
+def sent(message: Message, life_ms: int | None, now: int, fragment: int | None) -> Expected:
+    """Return what is to be expected of a message that was sent, at once or for later."""
+    begins_at = max(now, message.scheduled_at or 0)
+    return Expected(
+        message.content,
+        message.partition_key,
+        begins_at,
+        None if life_ms is None else begins_at + life_ms,
+        state=MessageState.SCHEDULED if begins_at > now else MessageState.ACTIVE,
+        fragment=fragment,
+    )

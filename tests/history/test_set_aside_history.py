@@ -19,9 +19,9 @@ from bendybus.model.errors import MessageNotFound, StoreUnavailable
 from bendybus.model.ids import FragmentIndex, Instant, SubQueue, fragment_of
 from bendybus.model.message import Message, MessageState
 from bendybus.model.outcome import Defer
-from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS, Expected
+from tests.history.queue_model import DELIVERY_COUNT_MAX, LOCK_DURATION_MS
 from tests.history.queue_world import CHANGES, MODES, PICKS, PLACE, QueueWorld, look_at
-from tests.history.set_aside_model import SetAsideModel
+from tests.history.set_aside_model import SetAsideModel, sent
 from tests.history.world import fewer_examples
 
 QUEUE: Final = "orders"
@@ -100,7 +100,7 @@ class SetAsideHistory(QueueWorld):
             try:
                 self.run(send(self.queue, group, fragment, self.clock))
             except StoreUnavailable:
-                assert not self.is_any_online(fragment), "refused though it could be kept"
+                assert not self.is_any_online(QUEUE, fragment), "refused though it could be kept"
             else:
                 self.note_sent(group, fragment)
 
@@ -112,9 +112,11 @@ class SetAsideHistory(QueueWorld):
         try:
             numbers = self.run(schedule(self.queue, messages, self.clock))
         except StoreUnavailable:
-            assert not all(map(self.is_any_online, groups)), "refused though it could be kept"
+            assert not all(self.is_any_online(QUEUE, each) for each in groups), (
+                "refused though it could be kept"
+            )
             return
-        assert all(map(self.is_any_online, groups))
+        assert all(self.is_any_online(QUEUE, each) for each in groups)
         for fragment, indices in groups.items():
             self.note_sent([messages[at] for at in indices], fragment)
         for number, message in zip(numbers, messages, strict=True):
@@ -139,26 +141,11 @@ class SetAsideHistory(QueueWorld):
             scheduled_at=scheduled_at,
         )
 
-    def is_any_online(self, fragment: FragmentIndex | None) -> bool:
-        fragments = range(self.properties.fragment_count) if fragment is None else [fragment]
-        return any(self.is_online(QUEUE, each) for each in fragments)
-
     def note_sent(self, group: list[Message], fragment: FragmentIndex | None) -> None:
         for message in group:
             if self.model.is_duplicate(message, self.now):
                 continue
-            begins_at = max(self.now, message.scheduled_at or 0)
-            life = message.time_to_live_ms
-            expected = Expected(
-                message.content,
-                message.partition_key,
-                begins_at,
-                None if life is None else begins_at + life,
-                fragment=fragment,
-            )
-            if begins_at > self.now:
-                expected.state = MessageState.SCHEDULED
-            self.model.add(expected)
+            self.model.add(sent(message, message.time_to_live_ms, self.now, fragment))
 
     @rule(picks=PICKS, is_invented=st.sampled_from([False, False, False, True]))
     def cancel(self, picks: list[int], is_invented: bool) -> None:
