@@ -10,6 +10,8 @@
 -- - What is read in the order of an index names all columns of that order, the first as a range:
 --   were it an equality, the order would be that of the primary key, too, and a plan might walk
 --   over every message of the store.
+-- - Whether a session has a message is asked for as a single value, with LIMIT 1. EXISTS may be made
+--   a join, or has a second plan beside the first; either looks at all messages at once.
 --
 -- What was locked or deleted stays in an index until the next vacuum, and who looks for the oldest
 -- free message would walk over all of it each time. So a queue remembers from which id on to look,

@@ -35,10 +35,11 @@ SELECT locked_until FROM session WHERE queue = $1::bigint AND session_id = $2::t
 -- name: find_waiting_sessions
 SELECT coalesce(json_agg(json_build_array(
            session_id,
-           EXISTS (SELECT 1 FROM message m
-                    WHERE m.queue = $1::bigint AND m.session_id = waiting.session_id
-                      AND m.state = 0 AND m.locked_until IS NULL
-                      AND (m.expires_at IS NULL OR m.expires_at > $2::bigint)))), '[]')
+           (SELECT 1 FROM message m
+             WHERE m.queue = $1::bigint AND m.session_id = waiting.session_id
+               AND m.state = 0 AND m.locked_until IS NULL
+               AND (m.expires_at IS NULL OR m.expires_at > $2::bigint)
+             LIMIT 1) IS NOT NULL)), '[]')
   FROM (SELECT session_id FROM session
          WHERE queue = $1::bigint AND is_ready = 1 AND nonce IS NULL
          ORDER BY waiting_since, session_id LIMIT $3::bigint) AS waiting;
@@ -182,7 +183,6 @@ UPDATE message SET locked_until = NULL, nonce = NULL
  WHERE locked_until = $1::bigint AND nonce = $2::bigint;
 
 -- name: find_lapsed_sessions
--- Single values, and no NOT EXISTS: that may be made a join, which looks at all messages at once.
 SELECT coalesce(json_agg(json_build_array(queue, session_id)), '[]')
   FROM (SELECT s.queue, s.session_id
           FROM session s
@@ -231,9 +231,10 @@ DELETE FROM delivered
 -- name: end_sessions
 UPDATE session
    SET locked_until = NULL, nonce = NULL, waiting_since = $2::bigint,
-       is_ready = EXISTS (SELECT 1 FROM message m
-                           WHERE m.queue = session.queue AND m.session_id = session.session_id
-                             AND m.state = 0 AND m.locked_until IS NULL)::int
+       is_ready = coalesce((SELECT 1 FROM message m
+                             WHERE m.queue = session.queue AND m.session_id = session.session_id
+                               AND m.state = 0 AND m.locked_until IS NULL
+                             LIMIT 1), 0)
  WHERE ctid = ANY (ARRAY (
            SELECT s.ctid
              FROM jsonb_array_elements($1::jsonb) AS ended
@@ -257,13 +258,14 @@ DELETE FROM session
 SELECT coalesce(json_agg(json_build_array(
            0, session_id,
            state IS NOT NULL
-           OR EXISTS (SELECT 1 FROM message m
-                       WHERE m.queue = $1::bigint AND m.session_id = s.session_id
-                         AND m.state = 0 AND m.locked_until IS NULL)
-           OR EXISTS (SELECT 1 FROM message m
-                       WHERE m.locked_until =
-                             ((s.nonce & 4611686018427387903) | 4611686018427387904)
-                         AND m.state = 0))), '[]')
+           OR (SELECT 1 FROM message m
+                WHERE m.queue = $1::bigint AND m.session_id = s.session_id
+                  AND m.state = 0 AND m.locked_until IS NULL
+                LIMIT 1) IS NOT NULL
+           OR (SELECT 1 FROM message m
+                WHERE m.locked_until = ((s.nonce & 4611686018427387903) | 4611686018427387904)
+                  AND m.state = 0
+                LIMIT 1) IS NOT NULL)), '[]')
   FROM (SELECT session_id, state, nonce FROM session
          WHERE queue = $1::bigint AND session_id >= coalesce($2::text, '')
            AND session_id IS DISTINCT FROM $2::text
