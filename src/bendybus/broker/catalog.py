@@ -54,6 +54,8 @@ class Catalog:
         # The names of queues and of topics, in order, so that a page of them is found at once.
         self._names: dict[Kind, list[str]] = {Queue: [], Topic: []}
         self._partitioned = 0
+        # How often anything here was served anew, or no longer.
+        self.changes = 0
         # Whether the namespace was deleted; then it has nothing, and gets nothing.
         self.is_gone = False
         records.served_by[name_key(self.key)] = self
@@ -184,6 +186,7 @@ class Catalog:
 
     def take_over(self, record: EntityRecord) -> None:
         """Serve an entity as it stands now; whoever uses it goes on with the same one."""
+        self.changes += 1
         served = self._served.get(record.number)
         if record.is_removed:
             if served is not None:
@@ -203,6 +206,7 @@ class Catalog:
 
     def _change(self, record: EntityRecord, served: ServedQueue) -> None:
         entity = record.entity
+        served.version = record.version
         changed: list[ServedQueue] = [served]
         if isinstance(served, ServedTopic):
             assert isinstance(entity, Topic), "an entity stays of its kind"
@@ -230,6 +234,7 @@ class Catalog:
                 f" {max(missing) + 1}"
             )
         served = self._make(record)
+        served.version = record.version
         served.traces = holdings.traces
         for fragment, place in enumerate(record.places):
             at = place.store

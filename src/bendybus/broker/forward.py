@@ -19,7 +19,8 @@ from bendybus.broker.mover import Mover
 from bendybus.broker.namespaces import Namespaces
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.errors import BusError, EntityNotFound
-from bendybus.model.ids import Instant, QueueNumber, SubQueue
+from bendybus.model.forwarding import place_of, source_of
+from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.operations import Forget, Transfer
 from bendybus.store.port import Store
 
@@ -36,8 +37,6 @@ TIDY_SECONDS: Final = 600.0
 TIDY_AGE_MS: Final = 60_000
 TIDY_COUNT_MAX: Final = 100
 
-_QUEUE_BITS: Final = 32
-_QUEUE_MASK: Final = (1 << _QUEUE_BITS) - 1
 _BEFORE_ALL: Final = Transfer(-1, -1)
 
 _log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class Forwarder:
             while True:
                 for store, queue in await self._holdings.departures.taken():
                     at = self._store_numbers[store]
-                    number = at << _QUEUE_BITS | queue
+                    number = source_of(at, queue)
                     place = self._holdings.places[at].get(queue)
                     mover = self._movers.get(number)
                     if place is None:
@@ -158,7 +157,7 @@ class Forwarder:
 
     async def _departed(self, source: int, sequences: list[int]) -> list[Transfer]:
         """Return those of the transfers whose messages are no longer where they came from."""
-        number, queue = source >> _QUEUE_BITS, QueueNumber(source & _QUEUE_MASK)
+        number, queue = place_of(source)
         if number >= len(self._holdings.stores) or not self._holdings.stores[number].is_online:
             return []
         try:

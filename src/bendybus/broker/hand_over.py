@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from bendybus.broker.admit import admit
 from bendybus.broker.catalog import Catalog
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
-from bendybus.model.errors import BusError, EntityNotFound
+from bendybus.model.errors import BusError, EntityNotFound, ServerBusy
 from bendybus.model.forwarding import (
     Undeliverable,
     fragment_at,
@@ -17,7 +17,7 @@ from bendybus.model.forwarding import (
 )
 from bendybus.model.ids import FragmentIndex, Instant, SubQueue
 from bendybus.model.message import Marks, Message, StoredMessage
-from bendybus.model.operations import Forget, Operation, Transfer
+from bendybus.model.operations import Forget, Operation, Standing, Transfer
 from bendybus.model.sql_values import FilterFailed
 from bendybus.store.port import Store
 
@@ -40,12 +40,24 @@ class Parcel(NamedTuple):
     message: Message
 
 
+class Group(NamedTuple):
+    """What goes to one place, and how the entities stood by which that was decided."""
+
+    as_of: tuple[Standing, Standing]
+    parcels: list[Parcel]
+
+
 class Destinations:
     """Every entity that messages can be taken to, and what their stores may forget."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._forgettable: dict[Store, list[Transfer]] = {}
+
+    @property
+    def changes(self) -> int:
+        """Rises whenever messages may be meant for elsewhere than before."""
+        return self._catalog.changes
 
     def is_reachable(self, place: Place) -> bool:
         """Whether trying makes sense now."""
@@ -54,9 +66,9 @@ class Destinations:
 
     def sort(
         self, batch: Sequence[StoredMessage], sub_queue: ServedSubQueue
-    ) -> tuple[dict[Place, list[Parcel]], list[tuple[StoredMessage, Undeliverable]]]:
+    ) -> tuple[dict[Place, Group], list[tuple[StoredMessage, Undeliverable]]]:
         """Say where messages go, keeping their order, and which cannot go and why."""
-        parcels: dict[Place, list[Parcel]] = {}
+        groups: dict[Place, Group] = {}
         refused: list[tuple[StoredMessage, Undeliverable]] = []
         is_forwarded = sub_queue.sub_queue is not SubQueue.TRANSFER
         forwards_to = sub_queue.forwards_to or ""
@@ -87,8 +99,13 @@ class Destinations:
                 len(queue.main.sources),
                 has_duplicate_detection=queue.properties.requires_duplicate_detection,
             )
-            parcels.setdefault(Place(queue.name, fragment), []).append(parcel)
-        return parcels, refused
+            place = Place(queue.name, fragment)
+            group = groups.get(place)
+            if group is None:
+                as_of = sub_queue.queue.standing, queue.standing
+                group = groups[place] = Group(as_of, [])
+            group.parcels.append(parcel)
+        return groups, refused
 
     def _message(self, stored: StoredMessage, marks: Marks | None, queue: ServedQueue) -> Message:
         message = Message(stored.content, "", stored.session_id, stored.partition_key, marks=marks)
@@ -101,16 +118,19 @@ class Destinations:
         self,
         place: Place,
         source: int,
-        parcels: Sequence[Parcel],
+        group: Group,
         now: Instant,
         within_seconds: float | None = None,
     ) -> None:
         """Add messages at a place, durable on return; those that were there before stay as is.
 
-        Raises `BusError` if the place cannot have them now, or soon enough; then they all must come
-        again.
+        Raises `BusError` if the place cannot have them now, or soon enough, or is not where they go
+        any more; then they all must come again.
         """
+        as_of, parcels = group
         queue = self._catalog.queue(place.entity)
+        if queue.standing != as_of[1]:
+            raise ServerBusy(f"'{place.entity}' was changed just now.")
         target = queue.main.sources[place.fragment]
         store = target.store
         if not store.is_online:
@@ -124,13 +144,18 @@ class Destinations:
         admission = await admit(queue, target, messages, now, transfers)
         admission.announce()
         operations: list[Operation] = [*admission.operations]
+        for operation in admission.operations:
+            operation.as_of = as_of
         forgettable = self._forgettable.pop(store, [])
         if forgettable:
             operations.insert(0, Forget(forgettable))
         try:
             await store.apply(operations, now=now, within_seconds=within_seconds)
-        except BusError:
+        except BusError as error:
             self._forgettable.setdefault(store, []).extend(forgettable)
+            if isinstance(error, ServerBusy) and await store.prepared():
+                # Most likely it is about these entities. Whoever began it may be gone.
+                await self._catalog.records.outlast_change()
             raise
         admission.tell()
 

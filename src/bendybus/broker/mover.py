@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bendybus.broker.clock import Clock
-from bendybus.broker.hand_over import FORGOTTEN_TOGETHER_MAX, Destinations, Parcel, Place
+from bendybus.broker.hand_over import FORGOTTEN_TOGETHER_MAX, Destinations, Group, Parcel, Place
 from bendybus.broker.receive import ACQUIRE_BYTES_MAX, ACQUIRE_COUNT_MAX, NONCE_BITS
 from bendybus.broker.served_queue import ServedSubQueue, Source
 from bendybus.model.errors import BusError, EntityNotFound, StoreFailed, StoreUnavailable
 from bendybus.model.forwarding import Undeliverable, dead_lettered, sub_queue_for
-from bendybus.model.ids import Instant, SubQueue
+from bendybus.model.ids import FragmentIndex, Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Answer, Operation, Remove, Unlock
 from bendybus.store.port import UNTIL_REOPENED, Acquire, Store
@@ -36,6 +36,8 @@ HELD_MAX: Final = 5000
 # not hand over when it goes on: another may have done so, and the transfer be forgotten.
 HAND_OVER_SECONDS: Final = 5.0
 ANY_TIME: Final = Instant(0)
+# In place of where messages wait for, when that is not known any more.
+ANYWHERE: Final = Place("", FragmentIndex(0))
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +49,8 @@ class _Line:
     held: deque[tuple[Lock, int]] = field(default_factory=deque)
     pause: float = PAUSE_SECONDS
     retry_at: float = 0.0
+    # How often ways had been changed when it was last tried; since then they may lead elsewhere.
+    changes: int = -1
     # The first of them may be there already: the store failed while it took them.
     is_unsure: bool = False
 
@@ -128,11 +132,35 @@ class Mover:
             await self._stay([lock for line in self._lines.values() for lock, _ in line.held])
             self._lines.clear()
             return False
-        batch = await self._first_in_line() or await self._acquired()
+        known, is_unsure = self._destinations.changes, self._is_unsure
+        batch = await self._first_in_line()
         if batch:
-            await self._take(batch)
+            await self._take(await self._still_there(batch, known))
+        elif batch := await self._acquired():
+            if known == self._destinations.changes:
+                await self._take(batch)
+            else:
+                # Behind those that wait, which may go the same way now, and to be read again.
+                line = self._lines.setdefault(ANYWHERE, _Line(is_unsure=is_unsure))
+                line.held.extend(_held(batch))
+        if batch:
             await self._destinations.forget(least=FORGOTTEN_TOGETHER_MAX, now=self._clock.now())
         return bool(batch)
+
+    async def _still_there(
+        self, messages: list[StoredMessage], known: int
+    ) -> Sequence[StoredMessage]:
+        """Read messages again if something was changed since they were read.
+
+        They may go another way now, and those that had arrived by the old one are cleared away.
+        """
+        while messages and known != self._destinations.changes:
+            known = self._destinations.changes
+            locks = [message.lock for message in messages]
+            messages = await self._source.store.find_locked(
+                self._source.number, locks, now=self._clock.now()
+            )
+        return messages
 
     async def _acquired(self) -> list[StoredMessage]:
         """Hold the oldest free messages, unless enough of them wait already."""
@@ -152,11 +180,12 @@ class Mover:
         """Read the first of those that wait for a place which can be tried again."""
         time = asyncio.get_running_loop().time()
         for place, line in list(self._lines.items()):
-            if line.retry_at > time:
-                continue
-            if not self._destinations.is_reachable(place):
-                line.retry_at = time + PAUSE_SECONDS
-                continue
+            if line.changes == self._destinations.changes:
+                if line.retry_at > time:
+                    continue
+                if not self._destinations.is_reachable(place):
+                    line.retry_at = time + PAUSE_SECONDS
+                    continue
             while line.held:
                 messages = await self._called_up(line)
                 if messages:
@@ -213,15 +242,16 @@ class Mover:
             await self._write([Unlock(self._source.number, locks, is_counted=False)])
             self._sub_queue.note_returned(self._source, locks, self._clock.now())
 
-    async def _hand_over(self, place: Place, parcels: list[Parcel]) -> list[Parcel]:
+    async def _hand_over(self, place: Place, group: Group) -> list[Parcel]:
         """Hand over what goes to one place, and return what has arrived.
 
         The rest waits: the place cannot have it now, or not before what came earlier.
         """
+        parcels = group.parcels
         line = self._lines.get(place)
         if line is not None and line.held:
             first = line.held[0][0].sequence
-            line.held.extend(_held(each for each in parcels if each.stored.sequence > first))
+            line.held.extend(_held(each.stored for each in parcels if each.stored.sequence > first))
             parcels = [each for each in parcels if each.stored.sequence < first]
         if not parcels:
             return []
@@ -229,7 +259,7 @@ class Mover:
         try:
             within = HAND_OVER_SECONDS if self._source.store.is_shared else None
             await self._destinations.hand_over(
-                place, self._number, parcels, self._clock.now(), within
+                place, self._number, group._replace(parcels=parcels), self._clock.now(), within
             )
         except BusError as error:
             self._wait(place, parcels, error)
@@ -249,7 +279,8 @@ class Mover:
             line = self._lines[place] = _Line()
         else:
             line.pause = min(line.pause * 2, PAUSE_SECONDS_MAX)
-        line.held.extendleft(reversed(list(_held(parcels))))
+        line.held.extendleft(reversed(list(_held(parcel.stored for parcel in parcels))))
+        line.changes = self._destinations.changes
         line.retry_at = asyncio.get_running_loop().time() + line.pause
         line.is_unsure = line.is_unsure or isinstance(error, StoreFailed)
 
@@ -290,8 +321,8 @@ class Mover:
             dead_letters.note_added(dead_letters.sources[source.fragment], count)
 
 
-def _held(parcels: Iterable[Parcel]) -> Iterable[tuple[Lock, int]]:
-    return ((parcel.stored.lock, len(parcel.stored.content)) for parcel in parcels)
+def _held(messages: Iterable[StoredMessage]) -> Iterable[tuple[Lock, int]]:
+    return ((message.lock, len(message.content)) for message in messages)
 
 
 def _first_locks(line: _Line) -> list[Lock]:

@@ -3,10 +3,11 @@
     prepare in every store ──► put in every store
 
 To prepare is to try, and to write a note that it will be done: a store that cannot write is found
-before any has changed. Until the first store has put it, a change has not happened; from then on it
-is completed everywhere, by whoever is there to do it: at once, when a store that failed comes back,
-or at the next start. Which of the two it is can be told when all stores are there; until then no
-other change begins, and what was before holds.
+before any has changed. Where messages are to go another way from then on, those that have arrived
+by the old one are cleared away in between (`clear_arrived`). Until the first store has put it, a
+change has not happened; from then on it is completed everywhere, by whoever is there to do it: at
+once, when a store that failed comes back, or at the next start. Which of the two it is can be told
+when all stores are there; until then no other change begins, and what was before holds.
 
 Where stores are shared, other front ends change them too. They take turns, and whoever has the turn
 first learns what the others did. The rest follow: a store says that something has changed by its
@@ -20,6 +21,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, TypeVar
 
+from bendybus.broker.clear_arrived import Change, clear_arrived
 from bendybus.broker.following import Following
 from bendybus.broker.numbering import Numbering
 from bendybus.model.entity import name_key
@@ -29,6 +31,8 @@ from bendybus.store.port import REMOVED, EntityRecord, NumbersGiven, Store
 from bendybus.store.sharing import CATALOG
 
 T = TypeVar("T")
+
+_DISAGREEING: Final = "the stores cannot be brought to one state now: %s"
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +126,20 @@ class Records:
                     await self._look()
                     await self._agree(has_turn=True)
             except BusError as error:
-                _log.warning("the stores cannot be brought to one state now: %s", error)
+                _log.warning(_DISAGREEING, error)
+
+    async def outlast_change(self) -> None:
+        """Wait until the change that is under way is over, and serve what came of it.
+
+        If whoever made it has ended, it is undone or completed here.
+        """
+        async with self._turn:
+            try:
+                async with self._turns_of_stores():
+                    await asyncio.gather(*map(self._undo_prepared, self.stores))
+                    await self._agree(has_turn=True)
+            except BusError as error:
+                _log.warning(_DISAGREEING, error)
 
     @asynccontextmanager
     async def _turns_of_stores(self) -> AsyncIterator[None]:
@@ -142,7 +159,26 @@ class Records:
         """
         if self.is_shared:
             self._numbering = None
-            await asyncio.gather(*map(_undo_prepared, self.stores))
+            shared = [store for store in self.stores if store.is_shared]
+            await asyncio.gather(*map(self._undo_prepared, shared))
+
+    async def _undo_prepared(self, store: Store) -> None:
+        """Let a store forget what it was told to prepare, unless another has, or may have, put it.
+
+        Until the store has put it, too, the note must stay then: it keeps messages from arriving by
+        a way that has ended (`clear_arrived`).
+        """
+        noted = await store.prepared() if store.is_online else []
+        if noted and await self._has_nobody_put(noted):
+            await store.prepare(())
+
+    async def _has_nobody_put(self, noted: Sequence[EntityRecord]) -> bool:
+        held = await self._held()
+        return len(held) == len(self.stores) and all(
+            versions.get(record.number, 0) < record.version
+            for versions in held.values()
+            for record in noted
+        )
 
     async def _note_own_change(self) -> None:
         """In the turn nobody else has changed anything: what has changed need not be read again."""
@@ -199,6 +235,8 @@ class Records:
         """
         prepared = await _all(store.prepare(records) for store in self.stores)
         refusal = next((each for each in prepared if each is not None), None)
+        if refusal is None:
+            refusal = await self._clear_arrived(records)
         if refusal is not None:
             # Who cannot be told keeps a note, which counts for nothing without the others.
             noted = [
@@ -218,6 +256,16 @@ class Records:
             raise failures[0]
         for record in records:
             self._take_over(record)
+
+    async def _clear_arrived(self, records: Sequence[EntityRecord]) -> BusError | None:
+        """Let no message go two ways, as some are about to change; return why it cannot be."""
+        known = self._by_number
+        changes = [Change(known[each.number], each) for each in records if each.number in known]
+        try:
+            await clear_arrived(self.stores, changes)
+        except BusError as error:
+            return error
+        return None
 
     def forget(self, number: EntityNumber) -> None:
         """Forget an entity that is gone from every store."""
@@ -320,15 +368,21 @@ class Records:
         return latest
 
     async def _bring_up(self, store: Store, behind: Sequence[EntityRecord]) -> None:
-        """Let one store have what holds, and nothing prepared: who has put it has the record."""
+        """Let one store have what holds, and nothing prepared that nobody has put."""
+        if behind and store.is_shared:
+            # What it was told to prepare others have put, or it would be undone by now.
+            noted = await store.prepared()
+            if noted:
+                await store.put_entities(noted, is_prepared=True)
+                behind = [each for each in behind if each not in noted]
         if behind and store.is_shared:
             # Who was paused in his turn until another had it finds what that one has prepared.
             await store.prepare(behind)
             await store.put_entities(behind, is_prepared=True)
         elif behind:
             await store.put_entities(behind)
-        elif await store.prepared():
-            await store.prepare(())
+        else:
+            await self._undo_prepared(store)
 
     def _take_over(self, record: EntityRecord) -> None:
         self._by_number[record.number] = record
@@ -354,11 +408,6 @@ def _behind(
         if versions.get(each.number) != each.version
         and not (each.is_removed and each.number not in versions)
     ]
-
-
-async def _undo_prepared(store: Store) -> None:
-    if store.is_shared and store.is_online and await store.prepared():
-        await store.prepare(())
 
 
 async def _numbers_given(store: Store) -> NumbersGiven:

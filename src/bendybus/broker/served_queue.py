@@ -20,6 +20,7 @@ from bendybus.model.ids import (
     fragment_of,
 )
 from bendybus.model.message import Lock, Message
+from bendybus.model.operations import Standing
 from bendybus.model.packed_messages import session_ids_of
 from bendybus.model.partitioning import fragment_for
 from bendybus.model.settlement import DeliveryPolicy
@@ -261,6 +262,8 @@ class ServedQueue:
         self, number: EntityNumber, namespace: str, name: str, properties: QueueProperties
     ) -> None:
         self.number = number
+        # The version of its record; its properties are of the same one.
+        self.version = 0
         self.namespace = namespace
         self.name = name
         self.is_partitioned = properties.enable_partitioning
@@ -333,6 +336,11 @@ class ServedQueue:
     def is_used(self) -> bool:
         """Whether it is in use now: a link leads here, or what it gets is forwarded."""
         return self._links > 0 or self.main.forwards_to is not None
+
+    @property
+    def standing(self) -> Standing:
+        """How it stands, for what is decided by it."""
+        return Standing(self.number, self.version)
 
     @property
     def main(self) -> ServedSubQueue:

@@ -7,14 +7,24 @@ that is away, a destination that is full) is no reason: such a message waits.
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from bendybus.model.entity import QueueProperties
-from bendybus.model.ids import COUNTER_MASK, FragmentIndex, QueueNumber, SubQueue, fragment_of
+from bendybus.model.entity import QueueProperties, SubscriptionProperties, TopicProperties
+from bendybus.model.ids import (
+    COUNTER_MASK,
+    FragmentIndex,
+    QueueNumber,
+    StoreNumber,
+    SubQueue,
+    fragment_of,
+)
 from bendybus.model.message import Marks, Message, StoredMessage
 from bendybus.model.operations import Move
 from bendybus.model.partitioning import fragment_for, key_of
 
 # How many times a message may be forwarded; whoever chains more, or a loop, gets it back.
 HOPS_MAX: Final = 4
+
+_QUEUE_BITS: Final = 32
+_QUEUE_MASK: Final = (1 << _QUEUE_BITS) - 1
 
 
 class Undeliverable(NamedTuple):
@@ -127,3 +137,38 @@ def fragment_at(
     if key is not None:
         return fragment_for(key, fragment_count)
     return FragmentIndex(((sequence & COUNTER_MASK) + fragment_of(sequence)) % fragment_count)
+
+
+def source_of(store: int, queue: QueueNumber) -> int:
+    """Return the number by which transfers name the queue that they come from."""
+    return store << _QUEUE_BITS | queue
+
+
+def place_of(source: int) -> tuple[StoreNumber, QueueNumber]:
+    """Return the store and the queue that transfers come from."""
+    return StoreNumber(source >> _QUEUE_BITS), QueueNumber(source & _QUEUE_MASK)
+
+
+def ways_left(
+    before: QueueProperties | SubscriptionProperties,
+    after: QueueProperties | SubscriptionProperties,
+) -> list[SubQueue]:
+    """Return those of an entity's sub-queues that do not forward to where they did."""
+    ways = (
+        (SubQueue.MAIN, before.forward_to, after.forward_to),
+        (
+            SubQueue.DEAD_LETTER,
+            before.forward_dead_lettered_messages_to,
+            after.forward_dead_lettered_messages_to,
+        ),
+    )
+    return [sub_queue for sub_queue, old, new in ways if old is not None and old != new]
+
+
+def takes_less(
+    before: QueueProperties | TopicProperties, after: QueueProperties | TopicProperties
+) -> bool:
+    """Say whether an entity takes no longer all that it took."""
+    return (before.status.allows_send and not after.status.allows_send) or (
+        after.max_message_size_kilobytes < before.max_message_size_kilobytes
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from bendybus.model.ids import Instant, QueueNumber
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber
 from bendybus.model.message import Lock, Marks, Message, MessageState
 from bendybus.model.staging import Decision, StagingOperation
 
@@ -25,6 +25,7 @@ class Guard(Enum):
     DUE = "it is scheduled for a time that has come"
     UNTOUCHED = "it is active, under no lock, and its delivery count is the lock's"
     SET_ASIDE = "it is deferred and under no lock"
+    THERE = "it is there, whoever holds it, and no reader has reserved it"
 
 
 @dataclass(slots=True)
@@ -37,6 +38,9 @@ class Append:
     Left out, as if they had not been given, are messages whose id was seen after
     `duplicates_since` (None: nobody looks), and those whose transfer was made before. When that
     leaves none, the answer is 0.
+
+    Transfers are refused with `ServerBusy` when an entity by which their way was chosen stands
+    otherwise here than `as_of` says, or is about to.
     """
 
     queue: QueueNumber
@@ -45,6 +49,7 @@ class Append:
     duplicates_since: Instant | None = None
     # Of each message where it comes from, when it comes from another queue (D7).
     transfers: Sequence["Transfer"] | None = None
+    as_of: Sequence["Standing"] = ()
     # The first of numbers that were taken for the messages, which then lie at those places.
     numbered_from: int | None = None
 
@@ -68,6 +73,13 @@ class Transfer(NamedTuple):
 
     source: int
     sequence: int
+
+
+class Standing(NamedTuple):
+    """How an entity stands: its number, and the version of its record."""
+
+    entity: EntityNumber
+    version: int
 
 
 @dataclass(slots=True)
@@ -110,6 +122,7 @@ class Publish:
     bytes_max: int
     duplicates_since: Instant | None = None
     transfers: Sequence[Transfer] | None = None
+    as_of: Sequence[Standing] = ()
 
 
 @dataclass(slots=True)

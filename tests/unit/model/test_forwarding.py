@@ -1,6 +1,7 @@
 """Which messages can be taken elsewhere, where to, and what they bring along (R6)."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +14,11 @@ from bendybus.model.forwarding import (
     fragment_at,
     marks_of_forwarded,
     marks_of_transferred,
+    place_of,
+    source_of,
     sub_queue_for,
+    takes_less,
+    ways_left,
     why_no_further,
     why_undeliverable,
 )
@@ -161,6 +166,33 @@ def test_a_key_has_its_fragment_whatever_the_number() -> None:
     assert len(keyed) == 1
     assert fragments(Message(b"", "red"), has_duplicate_detection=True) == keyed
     assert fragment_at(Message(b""), 9, 1, has_duplicate_detection=False) == 0
+
+
+def test_a_source_tells_where_messages_come_from() -> None:
+    assert place_of(source_of(15, QueueNumber(70_001))) == (15, 70_001)
+    assert source_of(1, QueueNumber(1)) > source_of(0, QueueNumber(1 << 31))
+
+
+def test_a_way_ends_when_messages_do_not_go_where_they_went() -> None:
+    def left(before: Mapping[str, str], after: Mapping[str, str]) -> list[SubQueue]:
+        return ways_left(QueueProperties(**before), QueueProperties(**after))
+
+    main, dead = {"forward_to": "a"}, {"forward_dead_lettered_messages_to": "a"}
+    assert left({}, main) == left({}, dead) == left(main, main) == left(main, main | dead) == []
+    assert left(main, {}) == left(main, {"forward_to": "b"}) == [SubQueue.MAIN]
+    assert left(dead, main) == [SubQueue.DEAD_LETTER]
+    assert left(main | dead, {}) == [SubQueue.MAIN, SubQueue.DEAD_LETTER]
+
+
+def test_a_destination_takes_less_when_it_is_closed_or_takes_smaller_messages() -> None:
+    whole = QueueProperties()
+    closed = QueueProperties(status=EntityStatus.DISABLED)
+    small = QueueProperties(max_message_size_kilobytes=64)
+    assert takes_less(whole, closed)
+    assert takes_less(whole, small)
+    assert not takes_less(closed, whole)
+    assert not takes_less(closed, QueueProperties(status=EntityStatus.SEND_DISABLED))
+    assert not takes_less(whole, QueueProperties(status=EntityStatus.RECEIVE_DISABLED))
 
 
 def test_later_marks_count_where_both_say_something() -> None:

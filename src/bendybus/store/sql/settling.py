@@ -23,6 +23,7 @@ from bendybus.store.marks import marks_to_text
 from bendybus.store.sql.counting import count_in, count_out
 from bendybus.store.sql.database import SqlDatabase, rows_of_queue
 from bendybus.store.sql.litter import throw_away
+from bendybus.store.sql.runs import unfold_around
 from bendybus.store.sql.session_locks import take_back
 from bendybus.store.sql.shared_bodies import release
 
@@ -193,6 +194,9 @@ def find_guarded(
 ) -> Found:
     """Find those of the messages that pass a guard. What the number is, `grouped` says."""
     ids = database.message_ids(queue, sequences)
+    if guard is Guard.THERE:
+        # All others are of messages that somebody has looked at.
+        unfold_around(database, queue, ids)
     find = "find_guarded"
     if queue in database.session_queues:
         find = _IN_SESSIONS.get(guard, find)

@@ -16,7 +16,7 @@ def new_indexes(
     since, new = operation.duplicates_since, None
     if operation.transfers is not None:
         # First: a duplicate that is left out has arrived, too, and must not come again later.
-        new = transfers.remember(database, operation.transfers, now)
+        new = transfers.remember(database, operation.transfers, operation.as_of, now)
     if since is None:
         return new
     if new is None:

@@ -24,6 +24,8 @@ KNOWN_REASONS: Final = frozenset({"TTLExpiredException", "MaxDeliveryCountExceed
 OTHER_REASON: Final = "other"
 _REMOVED_AS: Final = {
     Guard.HELD: Event.COMPLETED,
+    # As it would have been by whoever took it elsewhere.
+    Guard.THERE: Event.COMPLETED,
     Guard.FREE: Event.EXPIRED,
     Guard.SCHEDULED: Event.CANCELLED,
     Guard.DUE: Event.ACTIVATED,

@@ -8,17 +8,26 @@ crash cut off between its arrival here and its departure there.
 import json
 from collections.abc import Sequence
 
+from bendybus.model.errors import ServerBusy
 from bendybus.model.ids import Instant
-from bendybus.model.operations import Forget, Transfer
+from bendybus.model.operations import Forget, Standing, Transfer
 from bendybus.store.sql.database import SqlDatabase
 
 
-def remember(database: SqlDatabase, transfers: Sequence[Transfer], now: Instant) -> list[int]:
-    """Remember transfers; return which of them, by index, were not made before."""
+def remember(
+    database: SqlDatabase, transfers: Sequence[Transfer], as_of: Sequence[Standing], now: Instant
+) -> list[int]:
+    """Remember transfers; return which of them, by index, were not made before.
+
+    Raises `ServerBusy` if an entity does not stand as it did, or is about to change: what arrived
+    by the way that it had was, or is being, looked for (`broker/clear_arrived.py`).
+    """
     if not transfers:
         return []
-    row = database.row("known_transfers", (json.dumps(transfers),))
+    row = database.row("known_transfers", (json.dumps(transfers), json.dumps(as_of)))
     assert row is not None, "an aggregate always has one row"
+    if row[1] != len(as_of):
+        raise ServerBusy("An entity on the way of the messages is being changed; try again.")
     known = set(json.loads(row[0]))
     new = [at for at in range(len(transfers)) if at not in known]
     if new:

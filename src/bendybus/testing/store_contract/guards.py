@@ -148,6 +148,17 @@ class GuardsContract(StoreSubject):
         assert await store.apply([Remove(MAIN, [Lock(1, 0)], Guard.FREE)], now=after(1e9)) == [[1]]
         assert await contents_of(store) == [b"a"]
 
+    @promise(4)
+    async def test_there_means_whoever_holds_it(self, store: Store) -> None:
+        await send(store, b"held", b"deferred", b"free")
+        [held, deferred] = await lock(store, 2)
+        await store.apply([SetAside(MAIN, [deferred.lock])], now=NOON)
+        asked = [Lock(number, 0) for number in (held.sequence, deferred.sequence, 3, 99)]
+        assert await store.apply([Remove(MAIN, asked, Guard.THERE)], now=NOON) == [[99]]
+        assert await store.apply([Remove(MAIN, asked, Guard.THERE)], now=NOON) == [[1, 2, 3, 99]]
+        counts = await store.counts(MAIN)
+        assert (await contents_of(store), counts.messages, counts.bytes) == ([], 0, 0)
+
     @promise(2)
     async def test_only_the_lost_ones_of_a_batch_are_named_and_the_rest_is_done(
         self, store: Store

@@ -2,15 +2,17 @@
 # ruff: noqa: D102 - the name of a test is its sentence
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from bendybus.model.errors import QuotaExceeded
-from bendybus.model.ids import Instant, QueueNumber, SubQueue
+from bendybus.model.errors import QuotaExceeded, ServerBusy
+from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Marks, Message
-from bendybus.model.operations import Append, Forget, Remove, Transfer
+from bendybus.model.operations import Append, Forget, Remove, Standing, Transfer
 from bendybus.store.port import UNTIL_REOPENED, Acquire, Store
 from bendybus.testing.store_contract.subject import (
+    EVENTS,
     MAIN,
     NOON,
     ORDERS,
@@ -124,6 +126,50 @@ class TransferringContract(StoreSubject):
         first = await store.transfers(after=Transfer(0, 0), made_until=after(1), count_max=2)
         rest = await store.transfers(after=first[-1], made_until=after(1), count_max=2)
         assert (first, rest) == (of_source([1, 3]), of_source([5]))
+
+    @promise(11)
+    async def test_what_was_decided_by_entities_that_stand_otherwise_is_refused(
+        self, store: Store
+    ) -> None:
+        known = Standing(ORDERS.number, ORDERS.version)
+        newer = known._replace(version=ORDERS.version + 1)
+        unknown = Standing(EntityNumber(99), 1)
+        for as_of in ([newer], [unknown], [known, newer], [unknown, known]):
+            with pytest.raises(ServerBusy):
+                await store.apply([replace(arrival(1), as_of=as_of)], now=NOON)
+        assert (await contents_of(store), await remembered(store)) == ([], [])
+        both = [known, Standing(EVENTS.number, EVENTS.version)]
+        await store.apply([replace(arrival(1), as_of=both)], now=NOON)
+        assert await contents_of(store) == [b"1"]
+
+    @promise(11)
+    async def test_nothing_comes_by_an_entity_that_is_about_to_change_until_it_has_not(
+        self, store: Store
+    ) -> None:
+        changed = replace(ORDERS, version=ORDERS.version + 1)
+        by_orders = [Standing(ORDERS.number, ORDERS.version)]
+        await store.prepare([changed])
+        with pytest.raises(ServerBusy):
+            await store.apply([replace(arrival(1), as_of=by_orders)], now=NOON)
+        by_events = [Standing(EVENTS.number, EVENTS.version)]
+        await store.apply([replace(arrival(2), as_of=by_events)], now=NOON)
+        await store.prepare([])
+        await store.apply([replace(arrival(3), as_of=by_orders)], now=NOON)
+        assert await contents_of(store) == [b"2", b"3"]
+
+    @promise(11)
+    async def test_once_an_entity_has_changed_only_who_knows_it_is_heard(
+        self, store: Store
+    ) -> None:
+        changed = replace(ORDERS, version=ORDERS.version + 1)
+        await store.prepare([changed])
+        await store.put_entities([changed], is_prepared=True)
+        as_before = [Standing(ORDERS.number, ORDERS.version)]
+        with pytest.raises(ServerBusy):
+            await store.apply([replace(arrival(1), as_of=as_before)], now=NOON)
+        as_now = [Standing(changed.number, changed.version)]
+        await store.apply([replace(arrival(2), as_of=as_now)], now=NOON)
+        assert await contents_of(store) == [b"2"]
 
     @promise(1)
     async def test_a_message_brings_its_marks_along(

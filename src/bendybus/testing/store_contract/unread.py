@@ -6,7 +6,7 @@ looks; nobody can tell.
 import pytest
 
 from bendybus.model.ids import COUNTER_MASK, Instant
-from bendybus.model.message import Message, MessageState
+from bendybus.model.message import Lock, Message, MessageState
 from bendybus.model.operations import Guard, Purge, Purged, Remove
 from bendybus.store.port import QueueCounts, Store
 from bendybus.testing.store_contract.publishing import (
@@ -74,6 +74,16 @@ class UnreadContract(PublishingContract):
         numbers = [news.number(each) for each in (1, 400, 401, 600, 601)]
         found = await store.find(news.second, numbers)
         assert contents(found) == [MANY[0], MANY[399], MANY[400], MANY[599]]
+
+    @promise(4)
+    async def test_one_of_them_is_there_before_anybody_looks(
+        self, store: Store, news: News
+    ) -> None:
+        await publish_to_both(store, news, *MANY)
+        chosen = [Lock(news.number(each), 0) for each in (1, 400, 600)]
+        assert await store.apply([Remove(news.first, chosen, Guard.THERE)], now=NOON) == [[]]
+        assert await contents_of(store, news.first) == [*MANY[1:399], *MANY[400:599]]
+        assert await contents_of(store, news.second) == MANY
 
     @promise(4)
     async def test_they_are_counted_at_once_and_their_bytes_go_with_the_last(

@@ -138,6 +138,7 @@ SELECT count(*), coalesce(sum(size), 0)::bigint, coalesce(json_agg(id ORDER BY i
             WHEN 'DUE' THEN state = 2 AND enqueued_at <= $4::bigint
             WHEN 'UNTOUCHED' THEN state = 0 AND locked_until IS NULL AND delivery_count = $3::bigint
             WHEN 'SET_ASIDE' THEN state = 1 AND locked_until IS NULL
+            WHEN 'THERE' THEN state <> 3
             ELSE locked_until IS NULL AND expires_at <= $4::bigint AND state NOT IN (3, 9) END;
 
 -- name: bodies_of

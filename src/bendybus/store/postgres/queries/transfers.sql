@@ -1,11 +1,21 @@
 -- Messages that came from another queue (see transfers.py).
 
 -- name: known_transfers
-SELECT coalesce(json_agg(place - 1 ORDER BY place), '[]')
-  FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY AS given (value, place)
- CROSS JOIN LATERAL (
-       SELECT 1 FROM transfer
-        WHERE source = (value ->> 0)::bigint AND sequence = (value ->> 1)::bigint OFFSET 0) AS known;
+-- Which of them are known, and how many of the entities on their way stand as they are said to.
+SELECT (SELECT coalesce(json_agg(place - 1 ORDER BY place), '[]')
+          FROM jsonb_array_elements($1::jsonb) WITH ORDINALITY AS given (value, place)
+         CROSS JOIN LATERAL (
+               SELECT 1 FROM transfer
+                WHERE source = (value ->> 0)::bigint AND sequence = (value ->> 1)::bigint
+               OFFSET 0) AS known),
+       (SELECT count(*)
+          FROM jsonb_array_elements($2::jsonb) AS given (value)
+         CROSS JOIN LATERAL (
+               SELECT number FROM entity
+                WHERE number = (value ->> 0)::bigint AND version = (value ->> 1)::bigint
+               OFFSET 0) AS standing
+         WHERE NOT EXISTS (
+               SELECT 1 FROM prepared WHERE prepared.number = standing.number OFFSET 0));
 
 -- name: remember_transfers
 INSERT INTO transfer (source, sequence, made_at)

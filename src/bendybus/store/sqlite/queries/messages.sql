@@ -99,6 +99,7 @@ SELECT count(*), total(size), json_group_array(id),
                WHEN 'DUE' THEN state = 2 AND enqueued_at <= ?4
                WHEN 'UNTOUCHED' THEN state = 0 AND locked_until IS NULL AND delivery_count = ?3
                WHEN 'SET_ASIDE' THEN state = 1 AND locked_until IS NULL
+               WHEN 'THERE' THEN state <> 3
                ELSE locked_until IS NULL AND expires_at <= ?4 AND state NOT IN (3, 9) END;
 
 -- name: bodies_of

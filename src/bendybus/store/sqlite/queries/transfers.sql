@@ -1,9 +1,14 @@
 -- Messages that came from another queue (see transfers.py).
 
 -- name: known_transfers
-SELECT json_group_array(given.key)
-  FROM json_each(?1) given CROSS JOIN transfer
-    ON transfer.source = given.value ->> 0 AND transfer.sequence = given.value ->> 1;
+-- Which of them are known, and how many of the entities on their way stand as they are said to.
+SELECT (SELECT json_group_array(given.key)
+          FROM json_each(?1) given CROSS JOIN transfer
+            ON transfer.source = given.value ->> 0 AND transfer.sequence = given.value ->> 1),
+       (SELECT count(*)
+          FROM json_each(?2) given CROSS JOIN entity
+            ON entity.number = given.value ->> 0 AND entity.version = given.value ->> 1
+         WHERE NOT EXISTS (SELECT 1 FROM prepared WHERE prepared.number = entity.number));
 
 -- name: remember_transfers
 INSERT INTO transfer (source, sequence, made_at)
