@@ -21,6 +21,8 @@ from tests.history.queue_world import QueueWorld, look_at
 
 REST_SECONDS_MAX: Final = 10.0
 POLL_SECONDS: Final = 0.002
+# Behind every number that was given.
+LAST: Final = 1 << 63
 
 
 class Outbox(NamedTuple):
@@ -35,8 +37,15 @@ class ForwardingWorld(QueueWorld):
 
     places = (SubQueue.MAIN, SubQueue.DEAD_LETTER, SubQueue.TRANSFER_DEAD_LETTER)
 
+    # Whether messages are taken on from the start; if not, from `begin_forwarding` on.
+    is_forwarding_at_once = True
+
     async def open(self) -> None:
         await super().open()
+        if self.is_forwarding_at_once:
+            await self.begin_forwarding()
+
+    async def begin_forwarding(self) -> None:
         await self.running.enter_async_context(forwarding(self.broker))
 
     def outboxes(self) -> Sequence[Outbox]:
@@ -45,9 +54,12 @@ class ForwardingWorld(QueueWorld):
             Outbox(name, place)
             for name in self.models
             for place in self.places
-            if place is SubQueue.TRANSFER
-            or self.served(name).sub_queues[place].forwards_to is not None
+            if place is SubQueue.TRANSFER or self.forwards_to(name, place) is not None
         ]
+
+    def forwards_to(self, name: str, place: SubQueue) -> str | None:
+        """Return where messages of a sub-queue are to go."""
+        return self.served(name).sub_queues[place].forwards_to
 
     def destination(self, outbox: Outbox, marks: Marks | None) -> str:
         """Return where a message is to go."""
@@ -55,7 +67,7 @@ class ForwardingWorld(QueueWorld):
             assert marks is not None
             assert marks.destination is not None
             return marks.destination
-        name = self.served(outbox.name).sub_queues[outbox.place].forwards_to
+        name = self.forwards_to(outbox.name, outbox.place)
         assert name is not None
         return name
 
@@ -115,9 +127,11 @@ class ForwardingWorld(QueueWorld):
         model = self.models[outbox.name]
         by_content = {message.content: message for message in shown}
         is_any_gone = False
-        for expected in model.held_in(outbox.place):
+        # What has waited here for long goes in the order of its numbers.
+        for expected in sorted(model.held_in(outbox.place), key=lambda each: each.sequence or LAST):
             message = by_content.get(expected.content)
-            if message is not None:
+            # What is here with more hops has been round a ring.
+            if message is not None and hops_of(message.marks) == hops_of(expected.marks):
                 _note_held(expected, message)
             elif expected.fragment is None or self.is_message_online(outbox.name, expected):
                 assert expected.state is MessageState.ACTIVE, "only active messages are taken on"
@@ -181,6 +195,11 @@ class ForwardingWorld(QueueWorld):
         if not any(queue.is_partitioned for queue in queues):
             return outbox
         return object() if expected.key is None else (outbox, expected.key)
+
+
+def hops_of(marks: Marks | None) -> int:
+    """Return how often a message was forwarded."""
+    return 0 if marks is None else marks.hops or 0
 
 
 def _note_held(expected: Expected, message: StoredMessage) -> None:

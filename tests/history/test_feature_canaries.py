@@ -9,11 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from bendybus.broker import hand_over, mover, rules, sessions, sweep
+from bendybus.broker import hand_over, mover, records, rules, sessions, sweep
+from bendybus.broker.departures import Departures
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.publish import Publication
-from bendybus.broker.served_queue import ServedQueue
+from bendybus.broker.served_queue import ServedQueue, ServedSubQueue
 from bendybus.broker.transaction import Transaction
+from bendybus.model.entity import QueueProperties
 from bendybus.model.ids import Instant
 from bendybus.model.operations import Answer
 from bendybus.store.sql import readers, session_locks, transfers
@@ -81,6 +83,32 @@ def choose_another_fragment_each_time(patch: Patch) -> None:
         return next(numbers) % fragment_count
 
     patch.setattr(hand_over, "fragment_at", anywhere)
+
+
+def take_on_only_what_comes(patch: Patch) -> None:
+    def depart_by(self: ServedSubQueue, departures: Departures) -> None:
+        self._departures = departures if self.is_left else None
+
+    patch.setattr(ServedSubQueue, "depart_by", depart_by)
+
+
+def remember_the_first_way(patch: Patch) -> None:
+    set_properties = ServedQueue.set_properties
+
+    def stubborn(self: ServedQueue, properties: QueueProperties) -> None:
+        before = getattr(self, "properties", properties).forward_to
+        if before is not None and properties.forward_to is not None:
+            properties = replace(properties, forward_to=before)
+        set_properties(self, properties)
+
+    patch.setattr(ServedQueue, "set_properties", stubborn)
+
+
+def clear_nothing(patch: Patch) -> None:
+    async def leave(*_: object) -> None:
+        return
+
+    patch.setattr(records, "clear_arrived", leave)
 
 
 def come_early(patch: Patch) -> None:
@@ -271,6 +299,15 @@ FORWARDING: Final[dict[str, Fault]] = {
     "messages are removed though they did not arrive": Fault(
         lambda patch: patch.setattr(mover.Mover, "_hand_over", pretend),
         PartitionedForwardingHistory,
+    ),
+    "what is there stays when its queue begins to forward": Fault(
+        take_on_only_what_comes, ConventionalForwardingHistory
+    ),
+    "a queue forwards to where it did before": Fault(
+        remember_the_first_way, PartitionedForwardingHistory
+    ),
+    "what has arrived goes another way as well": Fault(
+        clear_nothing, ConventionalForwardingHistory
     ),
 }
 

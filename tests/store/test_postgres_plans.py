@@ -54,7 +54,7 @@ HOT = {
     "unheld_bodies": {"message_pkey", "shared_body_pkey"},
     "oldest_runs": {"run_pkey"},
     "unfold_runs": {"run_pkey", "body_pkey", "queue_pkey"},
-    "known_transfers": {"transfer_pkey"},
+    "known_transfers": {"transfer_pkey", "entity_pkey", "prepared_pkey"},
     "browse": {"message_pkey", "session_pkey", "delivered_pkey"},
     "find_held_session": {"session_held", "delivered_pkey"},
     "find_free_plain_in_session": {"message_nonce", "message_session_free"},
