@@ -13,7 +13,6 @@ from pyspark.sql.types import (
 )
 
 from pyspark_servicebus.message_columns import ColumnInvalid, check_read, check_write
-from pyspark_servicebus.spark_version import SparkTooOld, check_spark
 
 
 def frame(**columns: DataType) -> StructType:
@@ -58,14 +57,3 @@ def test_columns_that_cannot_be_written_are_refused(schema: StructType, why: str
 
 def test_what_the_broker_sets_itself_is_left_out_of_a_write() -> None:
     assert check_write(frame(sequence_number=LongType(), body=StringType())) == ("body",)
-
-
-@pytest.mark.parametrize("version", ["3.5.1", "4.0.2", "unknown"])
-def test_a_spark_that_is_too_old_is_refused(version: str) -> None:
-    with pytest.raises(SparkTooOld, match=r"needs Spark 4\.1 or newer"):
-        check_spark(version)
-
-
-@pytest.mark.parametrize("version", ["4.1.0", "4.3.0", "4.10.0.dev1", "5.0.0"])
-def test_every_newer_spark_is_good(version: str) -> None:
-    check_spark(version)
