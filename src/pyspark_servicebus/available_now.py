@@ -3,6 +3,8 @@
 Spark 4.1 takes one batch of any source for `Trigger.AvailableNow`.
 """
 
+from typing import Final
+
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 except ImportError:  # pragma: no cover - Spark 4.1
@@ -11,4 +13,7 @@ except ImportError:  # pragma: no cover - Spark 4.1
         """Nothing that Spark looks for."""
 
 
-__all__ = ["SupportsTriggerAvailableNow"]
+TAKES_ALL: Final = SupportsTriggerAvailableNow.__module__ != __name__
+"""Whether Spark goes on until all is taken that was there."""
+
+__all__ = ["TAKES_ALL", "SupportsTriggerAvailableNow"]

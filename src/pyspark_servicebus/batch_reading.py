@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_servicebus.connecting import connected, place_of, ranges_of
+from bendybus.client.bulk_places import place_of
+from pyspark_servicebus.connecting import connected, ranges_of
 from pyspark_servicebus.described_fragments import check_known, check_online, edges, extents
 from pyspark_servicebus.message_columns import check_read, shaped
 from pyspark_servicebus.option_names import OptionInvalid

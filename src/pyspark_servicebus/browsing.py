@@ -11,10 +11,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from bendybus.client.bulk import BulkClient
+from bendybus.client.bulk_places import place_of
 from bendybus.model.ids import sequence_number
 from pyspark_servicebus.available_now import SupportsTriggerAvailableNow
 from pyspark_servicebus.batch_reading import times
-from pyspark_servicebus.connecting import connected, place_of, ranges_of
+from pyspark_servicebus.connecting import connected, ranges_of
 from pyspark_servicebus.described_fragments import (
     Extent,
     FragmentsOffline,
@@ -27,6 +28,7 @@ from pyspark_servicebus.message_columns import check_read, shaped
 from pyspark_servicebus.offsets import BrowsedOffset, by_fragment, read_browsed
 from pyspark_servicebus.options import Edge, Streaming
 from pyspark_servicebus.planning import (
+    ended,
     fragments_named,
     limited,
     messages_within,
@@ -53,6 +55,8 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._client: BulkClient | None = None
         # How far Spark has planned: Spark 4.1 does not say where it is when it asks for more.
         self._planned: BrowsedOffset | None = None
+        end = streaming.reading.end
+        self._given_end = None if isinstance(end, Edge) else end
         self._last: Mapping[int, int] | None = None
         self._heads: Mapping[int, int] = {}
         self._end: BrowsedOffset | None = None
@@ -88,7 +92,7 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f" {fragments_named(self._skipped)} cannot be asked; try again when all are online"
             )
         self._heads = {each.fragment: each.next for each in fragments}
-        heads = self._heads
+        heads = ended(self._heads, self._given_end)
         if self._last is not None:
             heads = {each: self._last[each] for each in heads if each in self._last}
         if self._is_nowhere(begun):
@@ -101,7 +105,8 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Look at nothing that comes later than now."""
-        self._last = {each.fragment: each.next for each in self._online()}
+        now = {each.fragment: each.next for each in self._online()}
+        self._last = ended(now, self._given_end)
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
         """Return where each fragment ends, and how far away that is, for the query's progress."""
@@ -169,7 +174,7 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._client is None:
             self._client = connected(self._reading.bus)
         described = self._client.describe(self._place)
-        check_known(described, self._reading.start)
+        check_known(described, self._reading.start, self._reading.end)
         self._skipped = check_online(
             described, self._entity, skips_offline=self._reading.skips_offline
         )

@@ -21,14 +21,15 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from bendybus.client.bulk import BulkClient
+from bendybus.client.bulk_places import place_of
 from bendybus.client.errors import ClientError
 from pyspark_servicebus.available_now import SupportsTriggerAvailableNow
-from pyspark_servicebus.connecting import connected, place_of, positions_of
+from pyspark_servicebus.connecting import connected, positions_of
 from pyspark_servicebus.described_fragments import extents
 from pyspark_servicebus.message_columns import check_read, shaped
 from pyspark_servicebus.offsets import ConsumedOffset, by_fragment, read_consumed
-from pyspark_servicebus.options import Streaming
-from pyspark_servicebus.planning import fragments_named, pack, stretches
+from pyspark_servicebus.options import Edge, Streaming
+from pyspark_servicebus.planning import ended, fragments_named, pack, stretches
 from pyspark_servicebus.slice import Slice
 
 
@@ -50,7 +51,8 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed: dict[int, int] = {}
         # How far Spark has planned: Spark 4.1 does not say where it is when it asks for more.
         self._planned = ConsumedOffset(self._entity, self._streaming.reader)
-        self._before: Mapping[int, int] | None = None
+        end = streaming.reading.end
+        self._before = None if isinstance(end, Edge) else end
         self._lag: Mapping[int, int] = {}
         self._skipped: Sequence[int] = ()
 
@@ -94,7 +96,8 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Take nothing that comes later than now."""
         described = self._broker.describe(self._place)
-        self._before = {each.fragment: each.next for each in extents(described)}
+        now = {each.fragment: each.next for each in extents(described)}
+        self._before = ended(now, self._before)
 
     def reportLatestOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
         """Return how many free messages wait in each fragment, for the query's progress."""

@@ -8,6 +8,7 @@ it. A number of a browsing one is the next sequence number to read. Spark compar
 texts, so fragments stand in the order of their numbers, always.
 """
 
+import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -61,8 +62,16 @@ def read_consumed(value: Mapping[str, object], *, entity: str, reader: str) -> C
     )
 
 
-def read_any_consumed(value: object) -> ConsumedOffset | None:
-    """Read an offset of any consuming reader that has begun; None for what is none."""
+def read_any_consumed(text: str) -> ConsumedOffset | None:
+    """Read an offset of any consuming reader that has begun; None for what is none.
+
+    It is as a query's progress has it: JSON, or on Spark 4.1 the text of a dictionary of Python.
+    Raises `ValueError` for what is neither.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = _literal(text)
     if not isinstance(value, dict):
         return None
     entity, reader, token = (value.get(name) for name in ("entity", "reader", "token"))
@@ -99,6 +108,13 @@ def read_sequences(text: str) -> dict[int, int]:
 def by_fragment(numbers: Mapping[int, int]) -> dict[str, int]:
     """Return numbers by fragment in the one order that Spark may see."""
     return {str(fragment): numbers[fragment] for fragment in sorted(numbers)}
+
+
+def _literal(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        raise ValueError(f"'{text}' is no offset of a query's progress") from None
 
 
 def _fragments_of(value: Mapping[str, object]) -> dict[int, int]:

@@ -40,7 +40,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "states": _READS,
     "startingOffsets": _READS,
     "startingTimestamp": _READS,
-    "endingOffsets": frozenset({Use.READ}),
+    "endingOffsets": _READS,
     "endingTimestamp": frozenset({Use.READ}),
     "numTasks": _READS,
     "skipOffline": _READS,

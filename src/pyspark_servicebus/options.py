@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Final
@@ -110,7 +110,8 @@ def streaming_of(given: Given) -> Streaming:
     """Read the options of a stream's source."""
     given.check_for(Use.READ_STREAM)
     mode = Mode(given.word("mode", (each.value for each in Mode), Mode.BROWSE.value))
-    reading = replace(_reading(given), end=Edge.LATEST)
+    reading = _reading(given)
+    _check_end(given, reading)
     if mode is Mode.BROWSE:
         _refuse(given, ("reader", "readerToken"), "is for mode=consume")
     else:
@@ -224,6 +225,15 @@ def _edge(given: Given, name: str, default: Edge) -> Edge | Mapping[int, int]:
         except ValueError as error:
             raise OptionInvalid(f"option {name}: {error}") from None
     return Edge(given.word(name, (each.value for each in Edge), default.value))
+
+
+def _check_end(given: Given, reading: Reading) -> None:
+    """Refuse an end of a stream that would be another one each time it is asked for."""
+    if given.has("endingOffsets") and isinstance(reading.end, Edge):
+        raise OptionInvalid(
+            f"option endingOffsets={reading.end.value} is for spark.read: a stream ends at sequence"
+            ' numbers by fragment, such as {"0": 17}, or by .trigger(availableNow=True)'
+        )
 
 
 def _reader(given: Given) -> str:

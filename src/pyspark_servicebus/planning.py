@@ -69,6 +69,11 @@ def limited(start: Mapping[int, int], end: Mapping[int, int], messages_max: int)
     return limit
 
 
+def ended(heads: Mapping[int, int], end: Mapping[int, int] | None) -> dict[int, int]:
+    """Return how far fragments go that end somewhere; one that is not named has no other end."""
+    return {each: min(head, (end or {}).get(each, head)) for each, head in heads.items()}
+
+
 def messages_within(messages_max: int, bytes_max: int, *, messages: int, size: int) -> int:
     """Return how many messages of average size are within both limits; one at least."""
     if not size:

@@ -4,7 +4,6 @@ The source itself commits a batch when Spark asks it for the next one. That is s
 stream that polls. A query with a long trigger, or one that ends, can do so at once.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -31,7 +30,7 @@ def commit(options: Mapping[str, str], end_offset: str) -> None:
 
     Call it only with the end offset of a batch that is done. Asked twice, it is done once.
     """
-    offset = read_any_consumed(json.loads(end_offset))
+    offset = read_any_consumed(end_offset)
     if offset is not None:
         _commit(bus_of(Given(options)), offset)
 
@@ -60,7 +59,7 @@ class SettlingListener(StreamingQueryListener):
         """Commit what the batch has read."""
         for source in event.progress.sources:
             try:
-                offset = read_any_consumed(json.loads(source.endOffset or "null"))
+                offset = read_any_consumed(source.endOffset or "null")
                 if offset is not None:
                     _commit(self._bus, offset)
             except Exception as error:  # noqa: BLE001 - a listener must not end the session
@@ -75,7 +74,8 @@ class SettlingListener(StreamingQueryListener):
 
 def _commit(bus: Bus, offset: ConsumedOffset) -> None:
     assert offset.token is not None
-    from pyspark_servicebus.connecting import connected, place_of
+    from bendybus.client.bulk_places import place_of
+    from pyspark_servicebus.connecting import connected
 
     place = place_of(parse_address(offset.entity))
     with connected(bus) as client:

@@ -26,8 +26,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from bendybus.client.bulk import BulkClient
+from bendybus.client.bulk_places import place_of
 from bendybus.client.bulk_values import StageLabel
-from pyspark_servicebus.connecting import connected, place_of
+from pyspark_servicebus.connecting import connected
 from pyspark_servicebus.message_columns import check_write
 from pyspark_servicebus.options import Writing
 from pyspark_servicebus.rejects import KeptRows, RejectFolder

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pyspark_servicebus.available_now import TAKES_ALL
 from tests.spark.conftest import Bus
 
 COLUMNS = "body BINARY, sequence_number BIGINT, fragment INT"
@@ -40,11 +41,9 @@ class Capture:
         trigger = {"processingTime": "0 seconds"} if is_endless else {"availableNow": True}
         return writer.trigger(**trigger).start()
 
-    def run(self, frame: DataFrame) -> StreamingQuery:
-        """Write what is there now, and return when that is done; raises what ends the query."""
-        query = self.start(frame)
-        finish(query)
-        return query
+    def run(self, frame: DataFrame) -> int:
+        """Write what is there now; return in how many batches. Raises what ends a query."""
+        return finish_all(lambda: self.start(frame))
 
     def numbers(self) -> list[int]:
         """Return the numbers in the table, in order."""
@@ -52,6 +51,21 @@ class Capture:
             return []
         rows = self.spark.read.schema(COLUMNS).parquet(str(self.table)).collect()
         return sorted(int(bytes(row.body)) for row in rows)
+
+
+def finish_all(start: Callable[[], StreamingQuery]) -> int:
+    """Run a query that takes what is there now, and again where Spark takes one batch of that.
+
+    Returns how many batches had rows.
+    """
+    batches = 0
+    while True:
+        query = start()
+        finish(query)
+        had_rows = sum(each.numInputRows > 0 for each in query.recentProgress)
+        batches += had_rows
+        if TAKES_ALL or not had_rows:
+            return batches
 
 
 def finish(query: StreamingQuery) -> None:

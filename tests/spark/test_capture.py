@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bendybus.client import Client
-from bendybus.client.message import Message
+from bendybus.client.message import Message, ReceivedMessage
 from bendybus.columns.schema import COLUMNS
 from bendybus.model.errors import ArgumentInvalid
 from bendybus.pipelines import capture
@@ -166,6 +166,48 @@ def test_until_empty_goes_on_with_what_came_meanwhile(
     result = run_pipeline(spark, bus, capture, send_more, **options)
     assert result["captured"] == 20
     assert numbers(spark.read.parquet(str(tmp_path)).collect()) == list(range(20))
+
+
+@pytest.mark.spec("R9.2")
+@pytest.mark.parametrize("mode", Mode)
+def test_a_capture_ends_with_what_was_there_whatever_comes_meanwhile(
+    spark: SparkSession, bus: Bus, tmp_path: Path, mode: Mode
+) -> None:
+    queue = bus.queue(is_partitioned=True)
+    send(bus, queue, numbered(90))
+    seen: set[int] = set()
+
+    def send_more(reading: Reading) -> None:
+        if reading.rows and reading.rows not in seen:
+            send(bus, queue, numbered(30, begin=90 + 30 * len(seen)))
+            seen.add(reading.rows)
+
+    options: dict[str, Any] = {"entity": queue, "table": str(tmp_path), "mode": mode}
+    result = run_pipeline(spark, bus, capture, send_more, **options, batch_messages=40)
+    assert len(seen) > 1
+    assert result["captured"] == 90
+    assert numbers(spark.read.parquet(str(tmp_path)).collect()) == list(range(90))
+    assert left(bus, queue) == 30 * len(seen) + (90 if mode is Mode.BROWSE else 0)
+
+
+@pytest.mark.spec("R9.2")
+def test_browsing_goes_on_over_what_others_have_taken(
+    spark: SparkSession, bus: Bus, tmp_path: Path
+) -> None:
+    queue = bus.queue()
+    send(bus, queue, numbered(40))
+    with Client.from_connection_string(bus.connection_string) as client:
+        receiver = client.receiver(queue)
+        locked: list[ReceivedMessage] = []
+        while len(locked) < 30:
+            locked += receiver.receive(30 - len(locked), timeout=SECONDS_MAX)
+        receiver.complete(locked[10:])
+        receiver.abandon(locked[:10])
+    options: dict[str, Any] = {"entity": queue, "table": str(tmp_path), "mode": Mode.BROWSE}
+    # Some batches lie wholly between what is left.
+    assert run_pipeline(spark, bus, capture, **options, batch_messages=10)["captured"] == 20
+    expected = [*range(10), *range(30, 40)]
+    assert numbers(spark.read.parquet(str(tmp_path)).collect()) == expected
 
 
 @pytest.mark.spec("R9.3")

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark import failing_source
 from tests.spark.conftest import Bus
-from tests.spark.streams import finish
+from tests.spark.streams import finish, finish_all
 from tests.spark.traffic import count_of, numbered, numbers, receive_all, send
 
 pytestmark = [pytest.mark.spec("R9.2"), pytest.mark.spec("R9.3")]
@@ -69,7 +69,7 @@ def test_messages_go_from_entity_to_entity_exactly_once(
     writer = moved.writeStream.format("servicebus").options(**bus.source(target))
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
 
-    finish(writer.trigger(availableNow=True).start())
+    finish_all(writer.trigger(availableNow=True).start)
 
     assert numbers(receive_all(bus, target, "all")) == list(range(300))
     assert count_of(bus, source) == 0

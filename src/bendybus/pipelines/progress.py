@@ -134,22 +134,18 @@ class Progress:
 
 
 def lag_of(sources: Sequence[SourceProgress]) -> int | None:
-    """Return how many messages wait at all sources together; None if one does not say."""
-    lags = [_lag(_object(each.endOffset), _object(each.latestOffset)) for each in sources]
+    """Return how many messages wait at all sources together; None if one does not say.
+
+    Spark 4.1 asks no source: its latest offset is the end of the batch.
+    """
+    lags = [_lag(_object(each.latestOffset)) for each in sources]
     known = [lag for lag in lags if lag is not None]
     return sum(known) if len(known) == len(lags) else None
 
 
-def _lag(end: Mapping[str, Any] | None, latest: Mapping[str, Any] | None) -> int | None:
-    """Return what the source says itself, or else the way between two offsets of fragments."""
-    if latest is None:
-        return None
-    if isinstance(told := latest.get("lag"), dict):
-        return sum(map(int, told.values()))
-    if end is None:
-        return None
-    fragments = [key for key in latest if key.isdigit()]
-    return sum(max(0, int(latest[key]) - int(end.get(key, 0))) for key in fragments)
+def _lag(latest: Mapping[str, Any] | None) -> int | None:
+    told = None if latest is None else latest.get("lag")
+    return sum(map(int, told.values())) if isinstance(told, dict) else None
 
 
 def _object(text: str | None) -> Mapping[str, Any] | None:

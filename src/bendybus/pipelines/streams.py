@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -10,12 +10,19 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from bendybus.client.bulk_places import place_of
+from bendybus.client.errors import ClientError
+from bendybus.model.addresses import parse_address
 from bendybus.model.errors import ArgumentInvalid
+from bendybus.model.ids import SubQueue
+from bendybus.pipelines.bulk_access import bulk_client
+from bendybus.pipelines.ending import ending_now
 from bendybus.pipelines.failure import PipelineFailed
 from bendybus.pipelines.options import BusOptions
 from bendybus.pipelines.patience import patiently
 from bendybus.pipelines.progress import Progress
 from bendybus.pipelines.tables import Batch
+from pyspark_servicebus.available_now import TAKES_ALL
 
 ONCE: Final = "once"
 TRIGGER_SECONDS_MAX: Final = 86_400.0
@@ -64,6 +71,11 @@ class StreamOptions(BusOptions):
             raise ArgumentInvalid(f"--batch-messages must be 1 or more, not {self.batch_messages}")
 
     @property
+    def is_by_batch(self) -> bool:
+        """Whether Spark ends after each batch, and is to be started for the next one."""
+        return self.trigger == ONCE and not TAKES_ALL
+
+    @property
     def source(self) -> dict[str, str]:
         """The options of the data source that say where to read, and what becomes of it."""
         return self.bus(
@@ -92,6 +104,8 @@ def read_messages(
     token = _owned(spark, checkpoint, source)
     if options.mode is Mode.CONSUME:
         source["readerToken"] = token
+    if options.is_by_batch and not options.until_empty:
+        source |= _ending(options)
     stream = spark.readStream.format("servicebus").options(**source, **options.bounds)
     return stream.load()
 
@@ -103,8 +117,9 @@ def run_stream(
     stream = stream.option("checkpointLocation", checkpoint).trigger(**_trigger(options.trigger))
     while True:
         before = progress.reading.rows
-        patiently(lambda: progress.follow(stream.start()), progress)
-        if not options.until_empty or progress.reading.rows == before:
+        has_moved = patiently(lambda: _followed(stream, progress), progress)
+        has_more = options.until_empty and progress.reading.rows != before
+        if not (has_more or (has_moved and options.is_by_batch)):
             return
 
 
@@ -114,6 +129,31 @@ def batch_of(rows: DataFrame, number: int) -> Batch:
     if stream is None:
         raise PipelineFailed(f"this Spark does not say which stream a batch is of ({_QUERY})")
     return Batch(stream, number)
+
+
+def _followed(stream: DataStreamWriter, progress: Progress) -> bool:
+    """Run a stream until it ends; say whether it came on, be it over what is gone by now."""
+    query = stream.start()
+    progress.follow(query)
+    return any(
+        source.startOffset != source.endOffset
+        for batch in query.recentProgress
+        for source in batch.sources
+    )
+
+
+def _ending(options: StreamOptions) -> dict[str, str]:
+    """Return the option that ends a stream which is started for each batch: else it might never."""
+    try:
+        address = parse_address(options.entity)
+        if options.dead_letter:
+            address = replace(address, sub_queue=SubQueue.DEAD_LETTER)
+        if options.subscription is not None:
+            address = replace(address, subscription=options.subscription)
+        with bulk_client(options) as client:
+            return ending_now(client, place_of(address))
+    except (ClientError, ArgumentInvalid) as error:
+        raise PipelineFailed(str(error)) from None
 
 
 def _owned(spark: SparkSession, checkpoint: str, source: dict[str, str]) -> str:

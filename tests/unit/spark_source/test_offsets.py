@@ -1,6 +1,7 @@
 """Offsets as Spark keeps them."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -30,7 +31,11 @@ def test_an_offset_is_read_as_it_was_written() -> None:
         "Orders", "capture", "t1", {2: 7, 10: 4}
     )
     assert read_browsed(BROWSED.to_json(), entity="orders") == BROWSED
-    assert read_any_consumed(CONSUMED.to_json()) == CONSUMED
+
+
+@pytest.mark.parametrize("as_text", [json.dumps, str], ids=["newest", "4.1"])
+def test_an_offset_is_read_as_a_progress_has_it(as_text: Callable[[object], str]) -> None:
+    assert read_any_consumed(as_text(CONSUMED.to_json())) == CONSUMED
 
 
 @pytest.mark.parametrize(
@@ -53,9 +58,18 @@ def test_a_consumers_checkpoint_is_refused_by_one_who_browses() -> None:
         read_browsed(CONSUMED.to_json(), entity="orders")
 
 
+@pytest.mark.parametrize("as_text", [json.dumps, str], ids=["newest", "4.1"])
 @pytest.mark.parametrize("value", [None, [], {"entity": "orders", "0": 1}, {"x": 1}])
-def test_what_is_no_consumers_offset_is_not_taken_for_one(value: object) -> None:
-    assert read_any_consumed(value) is None
+def test_what_is_no_consumers_offset_is_not_taken_for_one(
+    value: object, as_text: Callable[[object], str]
+) -> None:
+    assert read_any_consumed(as_text(value)) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "__import__('os')"])
+def test_what_is_no_offset_at_all_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no offset of a query's progress"):
+        read_any_consumed(text)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,12 @@ def test_a_batch_read_refuses_wrong_options_and_says_what_is_right(
         (CONSUME | {"startingOffsets": "earliest"}, "startingOffsets is for mode=browse"),
         (CONSUME | {"states": "active"}, "states is for mode=browse"),
         (CONSUME | {"reader": "x" * 129}, "more than 128"),
-        (CONSUME | {"endingOffsets": "latest"}, "endingOffsets is for spark.read"),
+        (
+            CONSUME | {"endingOffsets": "latest"},
+            "endingOffsets=latest is for spark.read: .*availableNow",
+        ),
+        (CONSUME | {"endingOffsets": '{"0": "a"}'}, "endingOffsets: .*such as"),
+        (CONSUME | {"endingTimestamp": "0"}, "endingTimestamp is for spark.read, not for"),
         (CONSUME | {"maxMessagesPerTrigger": "-1"}, "maxMessagesPerTrigger is '-1'"),
     ],
 )

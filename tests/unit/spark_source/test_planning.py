@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_servicebus.planning import Stretch, limited, messages_within, pack, stretches
+from pyspark_servicebus.planning import Stretch, ended, limited, messages_within, pack, stretches
 
 FRAGMENTS = st.integers(0, 15)
 OFFSETS = st.dictionaries(FRAGMENTS, st.integers(0, 60), max_size=16)
@@ -80,3 +80,8 @@ def test_a_batch_has_as_many_of_average_size_as_both_limits_let_through(
     messages_max: int, bytes_max: int, messages: int, size: int, within: int
 ) -> None:
     assert messages_within(messages_max, bytes_max, messages=messages, size=size) == within
+
+
+def test_a_fragment_ends_at_its_head_or_at_the_end_that_was_given() -> None:
+    assert ended({0: 10, 1: 10, 2: 10}, {0: 5, 1: 20, 7: 1}) == {0: 5, 1: 10, 2: 10}
+    assert ended({0: 10}, None) == {0: 10}
