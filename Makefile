@@ -46,7 +46,7 @@ coverage: setup ## the tests again, with the branches they leave out; model and 
 	$(BIN)/coverage report --fail-under=95
 
 prove: check ## the long proofs: kills, many examples, fuzzing; well over an hour
-	@scripts/setup-tests
+	@scripts/setup-tests prove
 	$(PYTEST) $(BESIDE) -m prove --ignore tests/compat --ignore tests/spark --hypothesis-profile=prove --timeout=3600
 	$(PYTEST) -m prove tests/compat --timeout=3600
 	$(PYTEST) -m prove tests/spark --timeout=3600

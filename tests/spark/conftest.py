@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -70,6 +71,11 @@ def write_empty_namespace(folder: Path) -> Path:
     return path
 
 
+def pytest_report_header() -> str:
+    """Say which Spark is tested."""
+    return f"Spark {pyspark.__version__}"
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _short_lived() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
@@ -97,6 +103,7 @@ def mortal(tmp_path: Path) -> Iterator[Bus]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     with spark_session("tests", MASTER) as session:
+        assert session.version == pyspark.__version__, "Java has found another Spark than Python"
         yield session
 
 
