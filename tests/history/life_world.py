@@ -86,6 +86,7 @@ class LifeWorld(QueueWorld):
 
     async def open(self) -> None:
         await super().open()
+        await self.looked_after()
         for model in self.lives:
             model.begin_anew(self.now)
         self.removal = Removal(self.broker.namespaces, self.clock)

@@ -10,10 +10,10 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from bendybus.testing.local_broker import LocalBroker, StartedStore
+from bendybus.testing.local_broker import LocalBroker
 from tests.history.queue_world import QueueWorld
+from tests.history.world import POLL_SECONDS, is_looked_after
 
-POLL_SECONDS: Final = 0.005
 SWEEPS: Final = 3
 
 
@@ -104,7 +104,3 @@ class TwoFrontEnds(QueueWorld):
             for places in broker.namespaces.holdings.places:
                 for sub_queue, source in places.values():
                     sub_queue.note_heard(source)
-
-
-def is_looked_after(store: StartedStore) -> bool:
-    return store.is_caretaker or not store.is_online
