@@ -174,7 +174,7 @@ def test_a_source_tells_where_messages_come_from() -> None:
 
 
 def test_a_way_ends_when_messages_do_not_go_where_they_went() -> None:
-    def left(before: Mapping[str, str], after: Mapping[str, str]) -> list[SubQueue]:
+    def left(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SubQueue]:
         return ways_left(QueueProperties(**before), QueueProperties(**after))
 
     main, dead = {"forward_to": "a"}, {"forward_dead_lettered_messages_to": "a"}
