@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -70,20 +70,29 @@ def family(pid: int) -> list[int]:
     return members
 
 
+def figures_of(pid: int, name: str) -> Iterator[str]:
+    """What the kernel says in one of its files of a process and its living descendants."""
+    for member in family(pid):
+        try:
+            yield Path(f"/proc/{member}/{name}").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            # A descendant ended between the listing and the reading; the process itself may not.
+            if member == pid:
+                raise
+
+
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process and its descendants."""
-    pages = 0
-    for member in family(pid):
-        pages += int(Path(f"/proc/{member}/statm").read_text().split()[1])
+    pages = sum(int(text.split()[1]) for text in figures_of(pid, "statm"))
     return pages * resource.getpagesize()
 
 
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and its living descendants since they began."""
     ticks = 0
-    for member in family(pid):
+    for text in figures_of(pid, "stat"):
         # The name in parentheses may hold spaces; fields are counted from the last ")".
-        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+        fields = text.rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / CLOCK_TICKS_PER_SECOND
 

@@ -15,6 +15,7 @@ from bench.processes import (
     cpu_seconds,
     environment_without,
     family,
+    figures_of,
     resident_bytes,
     stop,
     wait_until,
@@ -39,6 +40,22 @@ def test_a_family_is_a_process_with_its_descendants() -> None:
         alone = int(Path(f"/proc/{parent.pid}/statm").read_text().split()[1])
         assert resident_bytes(parent.pid) > alone * os.sysconf("SC_PAGE_SIZE")
         parent.communicate(b"\n")
+
+
+def test_a_descendant_that_ends_while_it_is_looked_at_is_left_out() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        figures = figures_of(parent.pid, "stat")
+        assert next(figures).startswith(f"{parent.pid} ")
+        parent.communicate(b"\n")
+    # It reads from its parent, and ends with it.
+    wait_until(lambda: not Path(f"/proc/{child}").exists(), seconds_max=10, what="its end")
+    assert list(figures) == []
+    with pytest.raises(FileNotFoundError):
+        next(figures_of(parent.pid, "stat"))
 
 
 def test_a_busy_broker_and_idle_clients_are_told_apart() -> None:
