@@ -126,9 +126,10 @@ async def test_an_end_at_any_call_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr(mover, "ACQUIRE_COUNT_MAX", 4)
     tried = await steps_tried(tmp_path, partial(end_at, ending=ending, way=way, ground=ground))
-    takes = set() if ending is Ending.BEFORE else {Acquire}
-    forgets = {Forget} if ground is files else set()
-    assert tried == ON_THE_WAY | takes | forgets, "there are other steps than these on the way"
+    needed = ON_THE_WAY if ending is Ending.BEFORE else ON_THE_WAY | {Acquire}
+    # The last of all: what was forwarded may be counted, and the broker stopped, before it.
+    last = {Forget} if ground is files else set()
+    assert needed <= tried <= needed | last, "there are other steps than these on the way"
 
 
 class SlowStore(SqliteStore):

@@ -252,9 +252,8 @@ class MessageStore(Protocol):
     10. A lock until `UNTIL_REOPENED` never ends by time, and is gone when the store is opened
         again: so the broker's own tasks hold messages no longer than they live, and need not
         hurry.
-    11. A message of a transfer that is remembered is left out: it is in the queue, or was. It is
-        remembered from the commit that added it until `Forget`. It is refused if an entity by which
-        its way was chosen stands otherwise here, or is prepared to.
+    11. A message of a transfer that is remembered, from the commit that added it until `Forget`, is
+        left out. It is refused if an entity on its way stands otherwise here, or is prepared to.
     12. `figures` count what was committed since the broker started, each message once, and nothing
         that was refused or undone.
     13. What is staged is not there for anybody, until its chunk is dropped and its messages are

@@ -187,9 +187,10 @@ def test_a_way_ends_when_messages_do_not_go_where_they_went() -> None:
 def test_a_destination_takes_less_when_it_is_closed_or_takes_smaller_messages() -> None:
     whole = QueueProperties()
     closed = QueueProperties(status=EntityStatus.DISABLED)
-    small = QueueProperties(max_message_size_kilobytes=64)
+    large = QueueProperties(max_message_size_kilobytes=whole.max_message_size_kilobytes + 1)
     assert takes_less(whole, closed)
-    assert takes_less(whole, small)
+    assert takes_less(large, whole)
+    assert not takes_less(whole, large)
     assert not takes_less(closed, whole)
     assert not takes_less(closed, QueueProperties(status=EntityStatus.SEND_DISABLED))
     assert not takes_less(whole, QueueProperties(status=EntityStatus.RECEIVE_DISABLED))
