@@ -70,8 +70,9 @@ class Pause:
         return await apply() if self._is_before else answer
 
 
+@pytest.mark.parametrize("learns", ["afterwards", "meanwhile"])
 async def test_who_does_not_know_of_a_change_takes_nothing_the_old_way(
-    open_stores: OpenStores, clock: ManualClock
+    open_stores: OpenStores, clock: ManualClock, learns: str
 ) -> None:
     async with front_end(open_stores, clock, ENTITIES) as one:
         await one.look_after()
@@ -80,6 +81,8 @@ async def test_who_does_not_know_of_a_change_takes_nothing_the_old_way(
             await one.send("here", *map(Message, SENT))
             await pause.has_begun.wait()
             await update(other.catalog, here("elsewhere"), now=clock.now())
+            if learns == "meanwhile":
+                await until(lambda: one.catalog.queue("here").main.forwards_to == "elsewhere")
             pause.is_over.set()
             await hold(one, here=[], there=[], elsewhere=SENT)
 

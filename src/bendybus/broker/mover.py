@@ -49,7 +49,7 @@ class _Line:
     held: deque[tuple[Lock, int]] = field(default_factory=deque)
     pause: float = PAUSE_SECONDS
     retry_at: float = 0.0
-    # How often ways had been changed when it was last tried; since then they may lead elsewhere.
+    # How often ways had been changed when it was decided to try it; they may lead elsewhere since.
     changes: int = -1
     # The first of them may be there already: the store failed while it took them.
     is_unsure: bool = False
@@ -219,8 +219,11 @@ class Mover:
         if not self._sub_queue.is_left:
             await self._stay([message.lock for message in batch])
             return
+        known = self._destinations.changes
         groups, refused = self._destinations.sort(batch, self._sub_queue)
-        arrivals = await asyncio.gather(*(self._hand_over(*group) for group in groups.items()))
+        arrivals = await asyncio.gather(
+            *(self._hand_over(place, group, known) for place, group in groups.items())
+        )
         if refused:
             await self._dead_letter(refused)
         locks = [parcel.stored.lock for arrived in arrivals for parcel in arrived]
@@ -242,8 +245,8 @@ class Mover:
             await self._write([Unlock(self._source.number, locks, is_counted=False)])
             self._sub_queue.note_returned(self._source, locks, self._clock.now())
 
-    async def _hand_over(self, place: Place, group: Group) -> list[Parcel]:
-        """Hand over what goes to one place, and return what has arrived.
+    async def _hand_over(self, place: Place, group: Group, known: int) -> list[Parcel]:
+        """Hand over what goes to one place by what is known, and return what has arrived.
 
         The rest waits: the place cannot have it now, or not before what came earlier.
         """
@@ -262,7 +265,7 @@ class Mover:
                 place, self._number, group._replace(parcels=parcels), self._clock.now(), within
             )
         except BusError as error:
-            self._wait(place, parcels, error)
+            self._wait(place, parcels, known, error)
             return []
         if line is not None:
             _log.info("forwarding to '%s' (fragment %d) goes on", *place)
@@ -271,7 +274,7 @@ class Mover:
                 del self._lines[place]
         return parcels
 
-    def _wait(self, place: Place, parcels: list[Parcel], error: BusError) -> None:
+    def _wait(self, place: Place, parcels: list[Parcel], known: int, error: BusError) -> None:
         """Let messages wait, before those that wait for the same place already."""
         line = self._lines.get(place)
         if line is None:
@@ -280,7 +283,8 @@ class Mover:
         else:
             line.pause = min(line.pause * 2, PAUSE_SECONDS_MAX)
         line.held.extendleft(reversed(list(_held(parcel.stored for parcel in parcels))))
-        line.changes = self._destinations.changes
+        # Not those of now: what was changed meanwhile may lead them elsewhere, before all others.
+        line.changes = known
         line.retry_at = asyncio.get_running_loop().time() + line.pause
         line.is_unsure = line.is_unsure or isinstance(error, StoreFailed)
 
