@@ -338,19 +338,13 @@ class AmqpLink:
 
     def settle(self, first_id: int, last_id: int, state: object, *, settled: bool = True) -> None:
         """Tell the peer the state of deliveries that it sent."""
-        if not self.is_open:
-            return
-        window = self.session.window
-        window.outbox.frames.append(
-            disposition_frame(
-                window.channel,
-                receiver=True,
-                first=first_id,
-                last=last_id,
-                state=state,
-                settled=settled,
-            )
-        )
+        if self.is_open:
+            self.session.window.settle_received(first_id, last_id, state, settled=settled)
+
+    def accept(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Tell the peer that we have, for good, what it sent in ranges of deliveries."""
+        if self.is_open:
+            self.session.window.accept_received(ranges)
 
     # As a sender
 

@@ -10,7 +10,7 @@ The byte-by-byte equality with the general encoder is a test.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from bendybus.amqp.composite import encode_composite
@@ -32,6 +32,8 @@ TAG_PREFIX: Final = bytes((0xA0, TAG_SIZE))
 _ACCEPTED: Final = b"\x00\x53\x24\x45"
 _NO_STATE: Final = b"\x40"
 _DISPOSITION: Final = struct.Struct(">IHHIBBBBIBIB")
+# What it ends with, from the first delivery on.
+_RANGE_AND_SETTLED: Final = struct.Struct(">IBIB")
 _STATE_SIZE_MAX: Final = 240
 _pack_uint: Final = struct.Struct(">I").pack
 
@@ -109,6 +111,20 @@ def disposition_frame(
         + encoded
         + b"\x42"
     )
+
+
+def acceptance_frames(channel: int, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+    """Return for ranges of deliveries that we received that each is accepted, and settled.
+
+    As `disposition_frame` writes one: a sender whose deliveries go many ways is told of many.
+    """
+    size = _DISPOSITION.size + len(_ACCEPTED) + 1
+    head = _DISPOSITION.pack(
+        size, 0x0200, channel, 0x005315C0, size - 13, 6, 0x41, 0x70, 0, 0x70, 0, 0x41
+    )[: -_RANGE_AND_SETTLED.size]
+    tail = _ACCEPTED + b"\x42"
+    pack = _RANGE_AND_SETTLED.pack
+    return [head + pack(first, 0x70, last, 0x41) + tail for first, last in ranges]
 
 
 def _long_disposition(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,6 +12,7 @@ from bendybus.amqp.frames import encode_frame
 from bendybus.amqp.outbox import Outbox
 from bendybus.amqp.performatives import Flow, Performative
 from bendybus.amqp.serial import DISTANCE_MAX, SERIAL_MASK, serial_distance
+from bendybus.amqp.transfer_frames import acceptance_frames, disposition_frame
 
 FIRST_OUTGOING_ID: Final = 1
 
@@ -38,6 +40,17 @@ class SessionWindow:
     def emit(self, body: Performative) -> None:
         """Put one frame that no window governs into the outbox."""
         self.outbox.frames.append(encode_frame(self.channel, body))
+
+    def settle_received(self, first: int, last: int, state: object, *, settled: bool) -> None:
+        """Say what became of deliveries that we received."""
+        frame = disposition_frame(
+            self.channel, receiver=True, first=first, last=last, state=state, settled=settled
+        )
+        self.outbox.frames.append(frame)
+
+    def accept_received(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Say of ranges of deliveries that we received that we have them for good."""
+        self.outbox.frames += acceptance_frames(self.channel, ranges)
 
     def put_transfer(self, handle: int, frame: bytes) -> None:
         """Put one transfer frame out, or let it wait for the peer's window."""

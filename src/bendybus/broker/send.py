@@ -17,7 +17,7 @@ from bendybus.model.errors import (
 from bendybus.model.ids import FragmentIndex, Instant, SubQueue
 from bendybus.model.message import Message
 from bendybus.model.operations import Answer
-from bendybus.model.partitioning import fragment_for, key_of
+from bendybus.model.partitioning import key_of, places_by_fragment
 
 # The group of messages that have no key: any fragment may take them.
 KEYLESS = None
@@ -34,14 +34,11 @@ def group_by_fragment(
     """
     if not queue.is_partitioned:
         return {FragmentIndex(0): list(range(len(messages)))}
-    has_duplicate_detection = queue.properties.requires_duplicate_detection
-    count = len(queue.main.sources)
-    groups: dict[FragmentIndex | None, list[int]] = {}
-    for at, message in enumerate(messages):
-        key = key_of(message, has_duplicate_detection=has_duplicate_detection)
-        fragment = KEYLESS if key is None else fragment_for(key, count)
-        groups.setdefault(fragment, []).append(at)
-    return groups
+    return places_by_fragment(
+        messages,
+        len(queue.main.sources),
+        has_duplicate_detection=queue.properties.requires_duplicate_detection,
+    )
 
 
 def check_one_key(queue: ServedQueue, batch: Sequence[Message]) -> None:

@@ -1,5 +1,6 @@
 """Which fragment a message belongs to (R2)."""
 
+from collections.abc import Sequence
 from zlib import crc32
 
 from bendybus.model.errors import InvalidOperation
@@ -24,6 +25,29 @@ def key_of(message: Message, *, has_duplicate_detection: bool) -> str | None:
     if message.partition_key is not None:
         return message.partition_key
     return (message.message_id or None) if has_duplicate_detection else None
+
+
+def places_by_fragment(
+    messages: Sequence[Message], fragment_count: int, *, has_duplicate_detection: bool
+) -> dict[FragmentIndex | None, list[int]]:
+    """Say where among messages those of each fragment are, and under None those without a key.
+
+    The same as `key_of` and `fragment_for` of each: of thousands a second, calls are what costs.
+    """
+    places: dict[FragmentIndex | None, list[int]] = {}
+    for at, message in enumerate(messages):
+        key = message.session_id
+        if key is None:
+            key = message.partition_key
+            if key is None and has_duplicate_detection:
+                key = message.message_id or None
+        fragment = None if key is None else FragmentIndex(crc32(key.encode()) % fragment_count)
+        there = places.get(fragment)
+        if there is None:
+            places[fragment] = [at]
+        else:
+            there.append(at)
+    return places
 
 
 def fragment_for(key: str, fragment_count: int) -> FragmentIndex:

@@ -6,7 +6,6 @@ is much to store two fragments have their turn, and what is bound for the others
 (decisions/0027). A turn begins when another one ends; nobody waits for time to pass.
 """
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -75,6 +74,8 @@ class _Turn:
 
     groups: list[Group]
     message_count: int
+    # Once it has begun: how many are not stored yet.
+    groups_left: int = 0
 
     def take(self, group: Group) -> None:
         """Let a group follow the others."""
@@ -104,6 +105,11 @@ class FragmentTurns:
         self.message_count = 0
         self.running = 0
 
+    @property
+    def is_gathering(self) -> bool:
+        """Whether what comes waits for the end of a turn, unless a fragment has much by then."""
+        return self.running >= TURNS_MAX and self.message_count > FEW_MESSAGES
+
     def put(self, groups: Iterable[Group]) -> None:
         """Let groups wait for their turns. Within a fragment they are begun in this order."""
         for group in groups:
@@ -123,12 +129,16 @@ class FragmentTurns:
             ):
                 del self._waiting[fragment]
                 self.running += 1
-                self._spawn(self._serve(turn))
+                # Begun in this order, which is what keeps it.
+                turn.groups_left = len(turn.groups)
+                for group in turn.groups:
+                    self._spawn(self._serve(turn, group))
 
-    async def _serve(self, turn: _Turn) -> None:
-        # Begun in this order, which is what keeps it. A single group takes the same way: awaited
-        # directly, it would overtake several of a turn before.
-        await asyncio.gather(*map(self._store, turn.groups))
+    async def _serve(self, turn: _Turn, group: Group) -> None:
+        await self._store(group)
+        turn.groups_left -= 1
+        if turn.groups_left:
+            return
         self.running -= 1
         self.message_count -= turn.message_count
         self._note_end(turn.message_count)

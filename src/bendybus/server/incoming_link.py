@@ -97,8 +97,14 @@ class IncomingLink:
         """Store what is in the lane, unless enough is on its way already."""
         if self._joined:
             self._answer_joined()
+        if not self._lane:
+            return
+        if self._is_spread and self._turns.is_gathering:
+            # It has to wait in any case; read now, it is still in the processor's cache.
+            self._take_in()
+            return
         running = self._turns.running
-        if not self._lane or running >= TURNS_MAX:
+        if running >= TURNS_MAX:
             return
         if running == 0 or self._is_worth_a_second_commit():
             self._take_in()
@@ -306,8 +312,7 @@ class IncomingLink:
             self._answering = None
         self._messages_done = 0
         ids, self._accepted = self._accepted, []
-        for first, last in consecutive_ranges(ids):
-            self.link.settle(first, last, ACCEPTED)
+        self.link.accept(consecutive_ranges(ids))
         self._outlet.flush_soon()
 
     def _checked_batch(self, payload: bytes) -> list[Message]:

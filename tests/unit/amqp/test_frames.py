@@ -32,6 +32,7 @@ from bendybus.amqp.transfer_frames import (
     SETTLED_TAIL,
     TAG_PREFIX,
     UNSETTLED_TAIL,
+    acceptance_frames,
     disposition_frame,
     split_transfer,
     transfer_layout,
@@ -98,6 +99,19 @@ def test_a_packed_disposition_says_what_was_asked(
     assert compose(described) == Disposition(
         role=receiver, first=first, last=last, settled=settled, state=state
     )
+
+
+@pytest.mark.amqp("2.7.6")
+@given(channel=CHANNELS, ranges=st.lists(st.tuples(UINTS, UINTS), max_size=5))
+def test_many_acceptances_are_written_as_each_by_itself(
+    channel: int, ranges: list[tuple[int, int]]
+) -> None:
+    assert acceptance_frames(channel, ranges) == [
+        disposition_frame(
+            channel, receiver=True, first=first, last=last, state=Accepted(), settled=True
+        )
+        for first, last in ranges
+    ]
 
 
 @pytest.mark.amqp("2.6.14")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bendybus.model.errors import InvalidOperation
 from bendybus.model.message import Message
-from bendybus.model.partitioning import check_keys, fragment_for, key_of
+from bendybus.model.partitioning import check_keys, fragment_for, key_of, places_by_fragment
 
 KEYS = st.text(min_size=1, max_size=128)
 
@@ -71,6 +71,28 @@ def test_the_fragment_of_a_key_never_changes(key: str, fragment: int) -> None:
 @given(KEYS, st.integers(1, 1000))
 def test_every_key_has_a_fragment(key: str, count: int) -> None:
     assert 0 <= fragment_for(key, count) < count
+
+
+MESSAGES = st.builds(
+    _message,
+    session_id=st.none() | KEYS,
+    partition_key=st.none() | KEYS,
+    message_id=st.just("") | KEYS,
+)
+
+
+@pytest.mark.spec("R2.1")
+@given(st.lists(MESSAGES), st.integers(1, 20), st.booleans())
+def test_of_many_messages_each_is_placed_as_by_itself(
+    messages: list[Message], count: int, has_duplicate_detection: bool
+) -> None:
+    places = places_by_fragment(messages, count, has_duplicate_detection=has_duplicate_detection)
+    for fragment, there in places.items():
+        assert there == sorted(there)
+        for at in there:
+            key = key_of(messages[at], has_duplicate_detection=has_duplicate_detection)
+            assert fragment == (None if key is None else fragment_for(key, count))
+    assert sorted(at for there in places.values() for at in there) == list(range(len(messages)))
 
 
 @pytest.mark.spec("R2.4")

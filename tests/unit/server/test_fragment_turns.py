@@ -107,6 +107,18 @@ async def test_while_there_is_much_to_store_few_fragments_have_their_turn_and_th
     assert storing.turns.message_count == (len(FRAGMENTS) - 1) * (MANY_MESSAGES - 1)
 
 
+async def test_much_to_store_is_gathered_and_little_is_not() -> None:
+    little, much = Storing(), Storing()
+
+    await little.put(*(group(each, "a") for each in FRAGMENTS))
+    await much.put(*(large_group(each) for each in FRAGMENTS[:TURNS_MAX]))
+    gathers = little.turns.is_gathering, much.turns.is_gathering
+    await much.end_first()
+
+    assert gathers == (False, True)
+    assert not much.turns.is_gathering, "the next has its turn at once"
+
+
 @pytest.mark.spec("R2.1")
 async def test_what_comes_for_a_fragment_that_waits_is_stored_with_what_waits_in_order() -> None:
     storing = Storing()
