@@ -187,7 +187,8 @@ async def _request_links(client: WireClient, queue: str, handle: int) -> tuple[W
 
 
 async def test_a_client_that_reads_again_gets_everything(served: Served) -> None:
-    count = 40
+    # More than kernels put away for a sender: 4 MB, where it may grow to that.
+    count = 80
     await _filled(served, count, 100_000)
     client, connection = await _deaf_client(served)
     greedy = await client.receiver("orders", settled=True)
