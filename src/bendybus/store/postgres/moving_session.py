@@ -1,6 +1,7 @@
 """The session of whoever moves a store from or to a database."""
 
 from collections.abc import Mapping, Sequence
+from time import monotonic, sleep
 from typing import Any, Final
 
 import psycopg
@@ -12,6 +13,8 @@ from bendybus.store.postgres.locks import TRY_MOVE
 
 # Longer than the server works on what is asked for here, which may be much.
 _PATIENCE_SECONDS: Final = 90
+_PATIENCE_FOR_ENDED_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 0.05
 
 
 class MovingSession:
@@ -35,10 +38,15 @@ class MovingSession:
         self._connection.close()
 
     def _take_move(self) -> None:
-        """Be the only one that moves a store to or from the database, while the session lives."""
-        [(is_ours,)] = self._run(TRY_MOVE).fetchall()
-        if not is_ours:
-            raise MoveFailed(f"somebody else moves a store to or from {self._shown} just now")
+        """Be the only one that moves a store to or from the database, while the session lives.
+
+        A server may need a moment to notice that a session has ended that was broken off.
+        """
+        patient_until = monotonic() + _PATIENCE_FOR_ENDED_SECONDS
+        while self._run(TRY_MOVE).fetchall() != [(True,)]:
+            if monotonic() > patient_until:
+                raise MoveFailed(f"somebody else moves a store to or from {self._shown} just now")
+            sleep(_AGAIN_SECONDS)
 
     def _make_ready(self) -> None:
         """See to the database before anything is read of its tables."""
