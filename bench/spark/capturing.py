@@ -16,7 +16,7 @@ from bench.features.stage import Stage, in_turns
 from bench.processes import BenchmarkError, wait_until
 from bench.readings import Figure, Reading
 from bench.scenarios import SMALL_BODY_BYTES
-from bench.spark.lab import FORMAT, Lab, expect_count, lab
+from bench.spark.lab import FORMAT, SENT, Lab, expect_count, lab
 from bendybus.pipelines.failure import reason_of
 
 OTHER: Final = "other"
@@ -26,8 +26,11 @@ MS: Final = 1000
 
 
 def capturing(stage: Stage) -> Iterator[Reading]:
-    """As many rows a trigger from the bus and from Parquet, both into new files of Parquet."""
-    with lab(stage, "capture") as here:
+    """As many rows a trigger from the bus and from Parquet, both into new files of Parquet.
+
+    Last, and once, what an ordinary client sent one by one.
+    """
+    with lab(stage, "capture", (SENT,)) as here:
         count, per_trigger = here.size.messages, here.size.per_trigger
         files = here.folder / "files"
         table = here.spark.read.parquet(str(here.captured))
@@ -46,14 +49,18 @@ def capturing(stage: Stage) -> Iterator[Reading]:
         def from_bus(number: int) -> list[Reading]:
             if number:
                 here.send(here.spark.read.parquet(str(here.rows)), f"again-{number}")
-            source = _consumed(here, here.side.queue, maxMessagesPerTrigger=per_trigger)
-            return [_drained(here, source, Figure.SPARK_CAPTURE, f"bus-{number}")]
+            name = f"bus-{number}"
+            source = _consumed(here, here.side.queue, name, maxMessagesPerTrigger=per_trigger)
+            return [_drained(here, source, Figure.SPARK_CAPTURE, name)]
 
         yield from in_turns(here.size.repeats, from_files, from_bus)
+        here.send_one_by_one(SENT, count)
+        source = _consumed(here, SENT, SENT, maxMessagesPerTrigger=per_trigger)
+        yield _drained(here, source, Figure.SPARK_CAPTURE_SENT, SENT)
 
 
-def _consumed(here: Lab, entity: str, **more: object) -> DataFrame:
-    options = here.options(entity, mode="consume", reader=f"capture-{entity}", **more)
+def _consumed(here: Lab, entity: str, reader: str, **more: object) -> DataFrame:
+    options = here.options(entity, mode="consume", reader=reader, **more)
     return here.spark.readStream.format(FORMAT).options(**options).load()
 
 
@@ -81,7 +88,8 @@ def _drained(here: Lab, source: DataFrame, figure: Figure, name: str) -> Reading
 def latency(stage: Stage) -> Iterator[Reading]:
     """From when a message was taken in to when the table has it, at a fixed rate."""
     with lab(stage, "latency") as here:
-        query = _started(here, _consumed(here, here.side.queue), "table", is_drain=False)
+        source = _consumed(here, here.side.queue, "latency")
+        query = _started(here, source, "table", is_drain=False)
         try:
             _send_paced(here, seconds=3.0)
             before = _wait_for_rows(here, query, 1)
@@ -154,19 +162,12 @@ def beside(stage: Stage) -> Iterator[Reading]:
         here.send(here.spark.read.parquet(str(here.rows)), "fill")
 
         def send() -> float:
-            size = here.side.size
-            return here.side.clients.send(
-                here.side.broker,
-                OTHER,
-                size.messages,
-                body_bytes=SMALL_BODY_BYTES,
-                in_flight=size.in_flight,
-            )
+            return here.send_one_by_one(OTHER, here.side.size.messages)
 
         send()
         yield here.side.reading(Figure.ALONE_SEND, send())
         per_trigger = here.size.per_trigger // 10
-        source = _consumed(here, here.side.queue, maxMessagesPerTrigger=per_trigger)
+        source = _consumed(here, here.side.queue, "beside", maxMessagesPerTrigger=per_trigger)
         query = _started(here, source, "table", is_drain=False)
         try:
             _wait_for_rows(here, query, 1)

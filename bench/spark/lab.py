@@ -26,6 +26,8 @@ from bendybus.pipelines.session import spark_session
 MASTER: Final = "local[2,4]"
 FORMAT: Final = "servicebus"
 KEYS: Final = 8_000
+# A queue for what an ordinary client sends.
+SENT: Final = "sent"
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ class Lab:
             **{name: str(value) for name, value in more.items()},
         }
 
-    def bus(self, schema: str | None = None) -> DataFrame:
+    def bus(self, schema: str | None = None, entity: str | None = None) -> DataFrame:
         """Every message of the entity; only some columns if a schema names them."""
-        reader = self.spark.read.format(FORMAT).options(**self.options())
+        reader = self.spark.read.format(FORMAT).options(**self.options(entity))
         return (reader.schema(schema) if schema else reader).load()
 
     @cached_property
@@ -74,6 +76,16 @@ class Lab:
         """Write rows to the bus, through to durable."""
         options = self.options(entity, transactionId=transaction)
         rows.write.format(FORMAT).options(**options).mode("append").save()
+
+    def send_one_by_one(self, entity: str, count: int) -> float:
+        """Let an ordinary client send messages; how many a second."""
+        return self.side.clients.send(
+            self.side.broker,
+            entity,
+            count,
+            body_bytes=SMALL_BODY_BYTES,
+            in_flight=self.side.size.in_flight,
+        )
 
     @cached_property
     def captured(self) -> Path:

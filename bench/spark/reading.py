@@ -9,33 +9,40 @@ from bench.features.stage import Stage, in_turns
 from bench.processes import resident_bytes
 from bench.readings import Figure, Reading
 from bench.scenarios import MEGABYTE
-from bench.spark.lab import Lab, consume, expect_count, lab, made_rows
+from bench.spark.lab import SENT, Lab, consume, expect_count, lab, made_rows
 
 BODY: Final = "body BINARY"
 POLL_SECONDS: Final = 0.1
 
 
 def reading(stage: Stage) -> Iterator[Reading]:
-    """All columns and the body alone, from the bus and from Parquet, in turns."""
-    with lab(stage, "read") as here:
+    """All columns and the body alone, from the bus and from Parquet, in turns.
+
+    Beside what was written in bulk, as many messages that an ordinary client sent one by one.
+    """
+    with lab(stage, "read", (SENT,)) as here:
         count, parquet = here.size.messages, str(here.captured)
         expect_count(here.spark.read.parquet(parquet).count(), count, "captured")
+        here.send_one_by_one(SENT, count)
 
-        def read(figure: Figure, *, is_bus: bool, schema: str | None = None) -> Reading:
-            def work() -> None:
-                source = here.spark.read
-                files = (source.schema(schema) if schema else source).parquet
-                consume(here.bus(schema) if is_bus else files(parquet))
+        def read_bus(
+            figure: Figure, schema: str | None = None, entity: str | None = None
+        ) -> Reading:
+            return here.rate(figure, count, lambda: consume(here.bus(schema, entity)))
 
-            return here.rate(figure, count, work)
+        def read_files(figure: Figure, schema: str | None = None) -> Reading:
+            source = here.spark.read.schema(schema) if schema else here.spark.read
+            return here.rate(figure, count, lambda: consume(source.parquet(parquet)))
 
-        read(Figure.SPARK_READ, is_bus=True)  # the first one of a session is about its start
+        read_bus(Figure.SPARK_READ)  # the first one of a session is about its start
         yield from in_turns(
             here.size.repeats,
-            lambda _: [read(Figure.PARQUET_READ, is_bus=False)],
-            lambda _: [read(Figure.SPARK_READ, is_bus=True)],
-            lambda _: [read(Figure.PARQUET_READ_BODY, is_bus=False, schema=BODY)],
-            lambda _: [read(Figure.SPARK_READ_BODY, is_bus=True, schema=BODY)],
+            lambda _: [read_files(Figure.PARQUET_READ)],
+            lambda _: [read_bus(Figure.SPARK_READ)],
+            lambda _: [read_bus(Figure.SPARK_READ_SENT, entity=SENT)],
+            lambda _: [read_files(Figure.PARQUET_READ_BODY, BODY)],
+            lambda _: [read_bus(Figure.SPARK_READ_BODY, BODY)],
+            lambda _: [read_bus(Figure.SPARK_READ_SENT_BODY, BODY, SENT)],
         )
 
 

@@ -5,11 +5,9 @@ from pathlib import Path
 
 from bench.features.stage import Stage, in_turns
 from bench.readings import Figure, Reading
-from bench.spark.lab import Lab, expect_count, lab
+from bench.spark.lab import SENT, Lab, expect_count, lab
 from bendybus.pipelines.progress import Progress
 from bendybus.pipelines.replay import Options, run
-
-SENT = "sent"
 
 
 def writing(stage: Stage) -> Iterator[Reading]:
@@ -27,20 +25,13 @@ def writing(stage: Stage) -> Iterator[Reading]:
             return [here.rate(Figure.SPARK_WRITE, count, lambda: here.send(rows, send))]
 
         def send(_: int) -> list[Reading]:
-            return [here.side.reading(Figure.SEND, _sent(here))]
+            rate = here.send_one_by_one(SENT, here.side.size.messages)
+            return [here.side.reading(Figure.SEND, rate)]
 
         here.send(rows.limit(1_000), "warm", SENT)
         yield from in_turns(here.size.repeats, write_files, write_bus, send)
         found = here.bus("sequence_number BIGINT").count()
         expect_count(found, count * here.size.repeats, "written")
-
-
-def _sent(here: Lab) -> float:
-    """Messages per second of an ordinary sender, to another queue of the same broker."""
-    size = here.side.size
-    return here.side.clients.send(
-        here.side.broker, SENT, size.messages, body_bytes=200, in_flight=size.in_flight
-    )
 
 
 def replaying(stage: Stage) -> Iterator[Reading]:
