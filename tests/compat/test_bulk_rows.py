@@ -16,7 +16,7 @@ from bendybus.broker.publish_staged import publish_staged
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.stage import StageLabel, open_stage
 from bendybus.columns.arrow_types import arrow_schema
-from bendybus.columns.encoding import encode_rows
+from bendybus.columns.encoding import check_rows
 from bendybus.columns.schema import WRITABLE
 from bendybus.columns.target import Target, check_columns
 from bendybus.model.entity import Queue, QueueProperties
@@ -80,11 +80,12 @@ async def write(broker: LocalBroker, queue: ServedQueue, rows: list[dict[str, An
         properties.requires_duplicate_detection,
         queue.is_partitioned,
         len(queue.main.sources),
+        is_topic=False,
     )
     check_columns(batch.schema, target)
     under_way, clock = broker.catalog.holdings.under_way, broker.clock
     stage = await open_stage(queue, StageLabel("writer", 0), under_way, clock)
-    await stage.add(encode_rows(batch, target).groups)
+    await stage.add(check_rows(batch, target).encoded(target).items())
     receipt = await stage.complete()
     await publish_staged(queue, "writer", 0, [receipt.stage], under_way, clock)
 

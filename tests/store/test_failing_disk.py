@@ -16,7 +16,7 @@ from bendybus.testing.store_contract.subject import MAIN, NOON, contents_of, loc
 from tests.store.ledger import inspect
 from tests.store.life import Life
 
-STEPS = 10
+STEPS = 12
 SEED = 5
 FAR_AWAY = 10_000
 NAMES = {

@@ -13,9 +13,12 @@ import psycopg
 import pytest
 
 from bendybus.model.errors import StoreMismatch, StoreRefused, StoreUnavailable
+from bendybus.model.ids import StoreNumber
+from bendybus.model.staging import KeepChunk
 from bendybus.store.identity import StoreIdentity
 from bendybus.store.moving.moving import MoveFailed, Progress, move
 from bendybus.store.moving.tables import BODY, SEEN, TABLES, MovedTable, Row
+from bendybus.store.port import FragmentPlace
 from bendybus.store.postgres.column_types import column_types
 from bendybus.store.postgres.connecting import connect
 from bendybus.store.postgres.identity import StoreMoved, check_or_claim
@@ -29,6 +32,9 @@ from bendybus.store.sqlite.moving_from import SqliteSource
 from bendybus.store.sqlite.statements import SCHEMA
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.postgres import PostgresServer
+from bendybus.testing.store_contract.packed_rows import columns_of
+from bendybus.testing.store_contract.staging import publish_next
+from bendybus.testing.store_contract.subject import MAIN, NOON, ORDERS, ROOMY
 
 [QUEUE] = [table for table in TABLES if table.name == "queue"]
 IDENTITY: Final = StoreIdentity("cluster", 3, 4, ("ns",))
@@ -237,6 +243,33 @@ async def test_a_file_moves_to_a_server_while_it_changes(
         check_as_in_file(connection, store.path)
 
 
+async def test_what_was_written_in_bulk_has_rows_when_it_moves(
+    store: SqliteStore, databases: tuple[str, str]
+) -> None:
+    await store.put_entities([replace(ORDERS, places=(FragmentPlace(StoreNumber(3), MAIN),))])
+    for stage in range(1, 4):
+        kept = KeepChunk(MAIN, stage, 0, columns_of(range(stage)), ROOMY)
+        await store.apply([kept], now=NOON)
+        assert await publish_next(store, [stage])
+    assert len(await store.look(lambda db: db.rows("queues_with_packs", (44,)))) == 1
+    await moved_to(store, databases[1], Progress())
+    with closing(connect(databases[1])) as connection:
+        for table in ("message", "body"):
+            found = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchall()
+            assert found == [(1 + 2 + 3,)], table
+
+
+async def test_a_store_that_did_not_move_keeps_packs_again(
+    store: SqliteStore, databases: tuple[str, str]
+) -> None:
+    with closing(PostgresTarget(databases[1], IDENTITY, is_escaped=False)):
+        source = SqliteSource(store, asyncio.get_running_loop(), Path("url"), databases[1])
+        await asyncio.to_thread(source.begin)
+        assert not await store.look(lambda db: db.keeps_packs)
+        await asyncio.to_thread(source.end)
+    assert await store.look(lambda db: db.keeps_packs)
+
+
 def check_as_in_file(connection: "psycopg.Connection[Any]", path: Path) -> None:
     for table in TABLES:
         assert rows_there(connection, table) == rows_in_file(path, table), table.name
@@ -360,6 +393,7 @@ def test_every_table_and_column_of_a_store_is_moved(databases: tuple[str, str]) 
             if not name.startswith("sqlite_")
             for (column,) in file.execute("SELECT name FROM pragma_table_info(?)", (name,))
         }
-    assert {each for each in kept if each[0] not in {"seen", "generation"}} == {
+    # Packs become rows before a store moves.
+    assert {each for each in kept if each[0] not in {"seen", "generation", "pack"}} == {
         each for each in moved if each[0] != SEEN.name
     }

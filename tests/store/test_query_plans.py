@@ -26,6 +26,7 @@ READ_AT_START_ONLY = {
     "queues",
     "logged_ids",
     "queues_with_runs",
+    "queues_with_packs",
     "occupied",
 }
 

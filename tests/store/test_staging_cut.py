@@ -14,14 +14,15 @@ from random import Random
 
 import pytest
 
-from bendybus.model.operations import Append, Operation
-from bendybus.model.packed_messages import PackedMessages
+from bendybus.columns.one_by_one import read_content
+from bendybus.model.message import Message
+from bendybus.model.operations import Operation
+from bendybus.model.packed_messages import PackedMessages, PackedRows
 from bendybus.model.staging import (
     CompleteStage,
     Conclude,
     Decide,
     Decision,
-    DropChunk,
     KeepChunk,
     OpenStage,
     WriterKey,
@@ -30,9 +31,11 @@ from bendybus.store.port import Store
 from bendybus.store.sql import applying, reading, staging
 from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.testing.faulty_disk import FaultyDisk, faulty_disk
+from bendybus.testing.store_contract.staging import publish_next, publishing
 from bendybus.testing.store_contract.subject import MAIN, NOON, ROOMY
 from tests.store import power_cut
 from tests.store.life import FILE, Life
+from tests.unit.broker.staging_verbs import columns_of
 
 WRITER = WriterKey(MAIN, "writer")
 BATCHES = 2
@@ -50,6 +53,7 @@ class Writing:
     decided: dict[int, int] = field(default_factory=dict)
     concluded: dict[int, int] = field(default_factory=dict)
     stages: int = 0
+    as_columns: bool = False
 
     @property
     def moment(self) -> int:
@@ -72,26 +76,33 @@ class Writing:
                 b"%d:" % each + self.random.randbytes(self.random.choice((5, 500)))
                 for each in numbers
             ]
-            sizes = array("I", map(len, contents))
-            chunk = KeepChunk(
-                MAIN, number, ordinal, PackedMessages(b"".join(contents), sizes), ROOMY
-            )
-            await store.apply([chunk], now=NOON)
+            messages = self._messages(contents)
+            await store.apply([KeepChunk(MAIN, number, ordinal, messages, ROOMY)], now=NOON)
             brought += numbers
         await store.apply([CompleteStage(number, len(brought), [0])], now=NOON)
         before = self.tries.get(batch, ([], []))
         self.tries[batch] = (before[0], brought) if attempt else (brought, [])
         return number
 
+    def _messages(self, contents: list[bytes]) -> PackedMessages | PackedRows:
+        if self.as_columns:
+            [columns] = columns_of([Message(content) for content in contents])
+            return columns
+        return PackedMessages(b"".join(contents), array("I", map(len, contents)))
+
+    def _body(self, content: bytes) -> bytes:
+        if not self.as_columns:
+            return content
+        body = read_content(content, None).body
+        assert body is not None
+        return body
+
     async def _publish(self, batch: int, stage: int) -> None:
         store: Store = self.life.store
         await store.apply([Decide(WRITER, batch, [stage])], now=NOON)
         self.decided[batch] = self.moment
-        while chunk := await store.next_chunk(MAIN, [stage]):
-            assert chunk.messages is not None
-            publish: list[Operation] = [Append(MAIN, chunk.messages, ROOMY)]
-            publish.append(DropChunk(chunk.number))
-            await store.apply(publish, now=NOON, is_strict=True)
+        while await publish_next(store, [stage]):
+            continue
         await store.apply([Conclude(WRITER, batch)], now=NOON)
         self.concluded[batch] = self.moment
 
@@ -105,7 +116,7 @@ class Writing:
             counted = reading.counts(database, MAIN).messages
         finally:
             database.close()
-        numbers = Counter(int(each.content.partition(b":")[0]) for each in found)
+        numbers = Counter(int(self._body(each.content).partition(b":")[0]) for each in found)
         faults = [f"{number} came {count} times" for number, count in numbers.items() if count > 1]
         if counted != len(found):
             faults.append(f"counted {counted}, found {len(found)}")
@@ -139,10 +150,8 @@ def _repeat(database: SqliteDatabase, batch: int) -> None:
         assert isinstance(decision, Decision)
         if decision.is_published:
             return
-        while chunk := staging.next_chunk(database, MAIN, decision.stages):
-            assert chunk.messages is not None
-            append = Append(MAIN, chunk.messages, ROOMY)
-            assert _make(database, append, DropChunk(chunk.number))[1] == []
+        while chunks := staging.next_chunks(database, MAIN, decision.stages, 1):
+            assert _make(database, *publishing(chunks[0]))[-1] == []
         _make(database, Conclude(WRITER, decision.batch))
 
 
@@ -152,11 +161,13 @@ def disk() -> Iterator[FaultyDisk]:
         yield made
 
 
-async def write(disk: FaultyDisk, folder: Path, random: Random) -> Writing:
+async def write(
+    disk: FaultyDisk, folder: Path, random: Random, *, as_columns: bool = False
+) -> Writing:
     """Write some batches, on a disk that remembers."""
     life = Life(disk, folder, random)
     await life.start()
-    writing = Writing(life, random)
+    writing = Writing(life, random, as_columns=as_columns)
     await writing.run()
     await life.come_to_rest()
     return writing
@@ -176,10 +187,11 @@ def check_cuts(writing: Writing, folder: Path, *, torn: int) -> int:
 
 
 @pytest.mark.spec("R9.3")
+@pytest.mark.parametrize("as_columns", [False, True], ids=["contents", "columns"])
 async def test_every_power_cut_leaves_each_message_of_a_decided_batch_once(
-    disk: FaultyDisk, tmp_path: Path
+    disk: FaultyDisk, tmp_path: Path, *, as_columns: bool
 ) -> None:
-    writing = await write(disk, tmp_path, Random(3))
+    writing = await write(disk, tmp_path, Random(3), as_columns=as_columns)
     assert check_cuts(writing, tmp_path / "cut", torn=1) > 100
     await writing.life.store.close()
 
@@ -191,10 +203,9 @@ async def test_a_store_that_publishes_and_forgets_in_two_commits_is_caught(
         store: Store = self.life.store
         await store.apply([Decide(WRITER, batch, [stage])], now=NOON)
         self.decided[batch] = self.moment
-        while chunk := await store.next_chunk(MAIN, [stage]):
-            assert chunk.messages is not None
-            await store.apply([Append(MAIN, chunk.messages, ROOMY)], now=NOON)
-            await store.apply([DropChunk(chunk.number)], now=NOON)
+        while chunks := await store.next_chunks(MAIN, [stage]):
+            for operation in publishing(chunks[0]):
+                await store.apply([operation], now=NOON)
         await store.apply([Conclude(WRITER, batch)], now=NOON)
 
     monkeypatch.setattr(Writing, "_publish", in_two)

@@ -88,7 +88,7 @@ def as_version(version: int, path: Path) -> None:
     old.unlink()
 
 
-@pytest.fixture(params=[2, 4, 5, 6], ids="version {}".format)
+@pytest.fixture(params=[2, 4, 5, 6, 7], ids="version {}".format)
 async def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
     await fill(path)
@@ -155,7 +155,8 @@ async def test_an_upgrade_that_is_cut_short_leaves_the_file_as_it_was(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "bendybus.store.sqlite.upgrading._FILLED", {7: "SELECT no_such_function_as_this()"}
+        "bendybus.store.sqlite.upgrading._FILLED",
+        {SCHEMA_VERSION: "SELECT no_such_function_as_this()"},
     )
     with pytest.raises(apsw.SQLError):
         open_database(path, Pacing())

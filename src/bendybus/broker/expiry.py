@@ -38,9 +38,13 @@ def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) ->
 
 def expiry_of(message: Message, queue: ServedQueue, now: Instant) -> Instant | None:
     """Return when a message that comes now expires in a queue, leaving the message as it is."""
-    lives = (message.time_to_live_ms, queue.time_to_live_ms)
-    life = min((each for each in lives if each is not None), default=None)
-    return None if life is None else Instant(now + life)
+    return common_expiry(queue, message.time_to_live_ms, now)
+
+
+def common_expiry(queue: ServedQueue, time_to_live_ms: int | None, now: Instant) -> Instant | None:
+    """Return when messages expire that come now and all live as long."""
+    lives = [each for each in (time_to_live_ms, queue.time_to_live_ms) if each is not None]
+    return Instant(now + min(lives)) if lives else None
 
 
 def _set_common_expiry(
@@ -49,6 +53,5 @@ def _set_common_expiry(
     """Set when messages expire that are alike, and so all at once."""
     own = messages.times_to_live_ms
     assert own is None or isinstance(own, int), "messages that are alike have one time to live"
-    lives = [each for each in (own, queue.time_to_live_ms) if each is not None]
-    messages.expires_at = Instant(now + min(lives)) if lives else None
+    messages.expires_at = common_expiry(queue, own, now)
     return messages.expires_at

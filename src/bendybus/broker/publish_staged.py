@@ -2,7 +2,7 @@
 
 1. It is decided, at the writer's home, which stages are the batch. The first decision holds.
 2. Chunk by chunk, messages are admitted as if they had been sent, and the chunk is dropped in the
-   same commit.
+   same commit. A chunk of columns becomes part of its queue as it is, many in one commit.
 3. When no chunk is left, the batch is concluded at the home.
 
 Cut off anywhere, it is done again from 1: the decision is found, chunks that are gone are not, and
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from bendybus.broker.admit import Admission, admit
 from bendybus.broker.clock import Clock
+from bendybus.broker.expiry import common_expiry
 from bendybus.broker.send import check_open_for_send
 from bendybus.broker.served_queue import ServedQueue, Source
 from bendybus.broker.served_topic import ServedTopic
@@ -28,9 +29,19 @@ from bendybus.model.errors import (
 )
 from bendybus.model.message import Message
 from bendybus.model.operations import Answer
-from bendybus.model.staging import Chunk, Conclude, Decide, Decision, DropChunk
+from bendybus.model.staging import (
+    Chunk,
+    Conclude,
+    Decide,
+    Decision,
+    DropChunk,
+    FoldedRows,
+    PublishChunk,
+)
 
 _HEXADECIMAL: Final = 16
+# Chunks of columns that are published in one commit, each by a few rows.
+_PUBLISHED_TOGETHER: Final = 16
 
 
 class Published(NamedTuple):
@@ -124,11 +135,21 @@ async def _publish_fragment(
 ) -> int:
     """Publish the chunks of a fragment, in their order; return how many messages were damaged."""
     damaged = 0
+    together = _PUBLISHED_TOGETHER
     try:
-        while chunk := await source.store.next_chunk(source.number, stages):
-            damaged += await _publish_chunk(queue, source, chunk, clock)
+        while chunks := await source.store.next_chunks(source.number, stages, together):
+            if isinstance(chunks[0].messages, FoldedRows):
+                try:
+                    await _publish_folded(queue, source, chunks, clock)
+                except QuotaExceeded:
+                    if len(chunks) == 1:
+                        raise
+                    # Not all have room; perhaps the first has.
+                    together = 1
+            else:
+                damaged += await _publish_chunk(queue, source, chunks[0], clock)
             # Those before it have none.
-            stages = stages[stages.index(chunk.stage) :]
+            stages = stages[stages.index(chunks[0].stage) :]
     except StoreUnavailable as error:
         raise queue.unavailable(source) from error
     except QuotaExceeded as error:
@@ -140,8 +161,33 @@ async def _publish_fragment(
     return damaged
 
 
+async def _publish_folded(
+    queue: ServedQueue, source: Source, chunks: Sequence[Chunk], clock: Clock
+) -> None:
+    """Make chunks of columns part of their queue."""
+    queue.note_use()
+    now = clock.now()
+    operations: list[PublishChunk] = []
+    for chunk in chunks:
+        assert isinstance(chunk.messages, FoldedRows)
+        expires_at = common_expiry(queue, chunk.messages.time_to_live_ms, now)
+        if expires_at is not None:
+            source.timetable.note(expires_at)
+        operations.append(
+            PublishChunk(source.number, chunk.number, expires_at, queue.fragment_bytes_max)
+        )
+    try:
+        await source.store.apply(operations, now=now, is_strict=True)
+    except MessageLockLost:
+        pass  # Somebody else has published one of them; who looks again sees which are left.
+    finally:
+        # Also if it is not known: whoever waits must look.
+        queue.main.note_added(source, sum(chunk.message_count for chunk in chunks))
+
+
 async def _publish_chunk(queue: ServedQueue, source: Source, chunk: Chunk, clock: Clock) -> int:
     packed = chunk.messages
+    assert not isinstance(packed, FoldedRows), "those are published as they are"
     if packed is None:
         await source.store.apply([DropChunk(chunk.number)], now=clock.now())
         return chunk.message_count

@@ -35,6 +35,8 @@ class Wanted:
     """Which messages of the stretches are wanted, and whether with their contents."""
 
     has_contents: bool = True
+    has_bodies: bool = True
+    has_texts: bool = True
     states: tuple[MessageState, ...] | None = None
     enqueued_from: Instant | None = None
     enqueued_until: Instant | None = None
@@ -52,6 +54,8 @@ class Wanted:
             min(self.messages_max, SCANNED_MESSAGES_MAX),
             min(self.bytes_max, SCANNED_BYTES_MAX),
             has_contents=self.has_contents,
+            has_bodies=self.has_bodies,
+            has_texts=self.has_texts,
             states=self.states,
             reservation=stretch.reservation,
             enqueued_from=self.enqueued_from,

@@ -7,7 +7,7 @@ it is complete; a stage that is cut off is forgotten.
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ from bendybus.model.errors import (
 )
 from bendybus.model.ids import FragmentIndex, QueueNumber
 from bendybus.model.limits import ENTITY_NAME_LENGTH_MAX
-from bendybus.model.packed_messages import PackedMessages, joined
+from bendybus.model.packed_messages import PackedMessages, PackedRows, joined
 from bendybus.model.partitioning import fragment_for
 from bendybus.model.staging import (
     AbandonStages,
@@ -34,8 +34,10 @@ from bendybus.model.staging import (
     WriterKey,
 )
 
-# One commit with a chunk must not hold up those of clients.
-CHUNK_MESSAGES_MAX: Final = 2500
+# Messages by their fragment; without one, any may have them.
+Packed = tuple[int | None, PackedMessages | PackedRows]
+# One commit with a chunk, or one that makes rows of it, must not hold up those of clients.
+CHUNK_MESSAGES_MAX: Final = 4000
 CHUNK_BYTES_MAX: Final = 1024 * 1024
 # Chunks of a stage that are on their way to the disk.
 WAITING_BYTES_MAX: Final = 4 * CHUNK_BYTES_MAX
@@ -157,17 +159,22 @@ class StageUnderWay:
         self._gathered: dict[int | None, _Gathered] = {}
         self._waiting: dict[asyncio.Task[None], int] = {}
 
-    async def add(self, groups: Mapping[int | None, PackedMessages]) -> None:
-        """Take messages by their fragment; without one, any may have them.
+    async def add(self, groups: Iterable[Packed]) -> None:
+        """Take messages by their fragment. Those that are columns are chunks as they are.
 
         Returns when there is room for more. Those of a fragment keep their order.
         """
         assert not self._is_over, "nothing is added to a stage that has ended"
         self._queue.note_use()
-        for fragment, messages in groups.items():
+        for fragment, messages in groups:
             self._rows += len(messages)
-            self._bytes += len(messages.contents)
+            self._bytes += messages.content_bytes
             if self.is_published:
+                continue
+            if isinstance(messages, PackedRows):
+                if fragment in self._gathered:
+                    self._cut(fragment, is_last=True)
+                self._start_to_keep(fragment, messages)
                 continue
             gathered = self._gathered.setdefault(fragment, _Gathered())
             gathered.add(messages)
@@ -231,9 +238,12 @@ class StageUnderWay:
             self._gathered[fragment] = rest
             chunks.pop()
         for chunk in chunks:
-            keeping = asyncio.create_task(self._keep(fragment, chunk, self._ordinal))
-            self._waiting[keeping] = len(chunk.contents)
-            self._ordinal += 1
+            self._start_to_keep(fragment, chunk)
+
+    def _start_to_keep(self, fragment: int | None, chunk: PackedMessages | PackedRows) -> None:
+        keeping = asyncio.create_task(self._keep(fragment, chunk, self._ordinal))
+        self._waiting[keeping] = chunk.content_bytes
+        self._ordinal += 1
 
     async def _wait_until(self, bytes_left: int) -> None:
         """Wait until only so much is on its way. Raises what kept a chunk from the disk."""
@@ -246,7 +256,9 @@ class StageUnderWay:
                 if failure is not None:
                     raise failure
 
-    async def _keep(self, fragment: int | None, chunk: PackedMessages, ordinal: int) -> None:
+    async def _keep(
+        self, fragment: int | None, chunk: PackedMessages | PackedRows, ordinal: int
+    ) -> None:
         """Keep a chunk in its fragment, or, like a send without a key, in the next that can."""
         if fragment is not None:
             source = self._queue.main.sources[FragmentIndex(fragment)]
@@ -263,7 +275,9 @@ class StageUnderWay:
         assert refusal is not None, "a queue has at least one fragment"
         raise refusal
 
-    async def _keep_at(self, source: Source, chunk: PackedMessages, ordinal: int) -> None:
+    async def _keep_at(
+        self, source: Source, chunk: PackedMessages | PackedRows, ordinal: int
+    ) -> None:
         queue = self._queue
         if not source.store.is_online:
             raise queue.unavailable(source)

@@ -21,6 +21,7 @@ from bendybus.columns.gathering import (
     primitive,
     repeated,
 )
+from bendybus.columns.kept_rows import read_rows, text_column
 from bendybus.columns.marked_properties import map_column, marked_rows, with_marks
 from bendybus.columns.one_by_one import PROPERTY_FIELDS, PlainColumns, read_content
 from bendybus.columns.property_columns import no_properties, property_column
@@ -29,7 +30,7 @@ from bendybus.columns.schema import BODY_TYPES, COLUMNS, ColumnType
 from bendybus.columns.walking import NULL
 from bendybus.model.ids import COUNTER_BITS
 from bendybus.model.message import Marks, MessageState
-from bendybus.model.scanned import NO_INSTANT, Scanned, Slices
+from bendybus.model.scanned import NO_INSTANT, KeptColumns, Scanned, Slices
 
 _TEXT: Final = pa.string()
 _TIME: Final = ARROW_TYPES[ColumnType.TIMESTAMP]
@@ -53,9 +54,18 @@ CONTENT_COLUMNS: Final = frozenset(
 )
 
 
+# Those that messages which still are columns have beside their bodies.
+_TEXTS: Final = frozenset({*PROPERTY_FIELDS.values(), "partition_key"})
+
+
 def needs_contents(names: Sequence[str]) -> bool:
     """Say whether contents must be scanned for these columns."""
     return not CONTENT_COLUMNS.isdisjoint(names)
+
+
+def needs_texts(names: Sequence[str]) -> bool:
+    """Say whether these columns have any that are kept as texts, beside bodies."""
+    return not _TEXTS.isdisjoint(names)
 
 
 def record_batch(
@@ -63,6 +73,9 @@ def record_batch(
 ) -> pa.RecordBatch:
     """Make a record batch of some columns, in the order in which they are named."""
     beside = _Beside(scanned, is_partitioned=is_partitioned)
+    if scanned.kept is not None:
+        columns = _kept_columns(scanned, scanned.kept, names, beside)
+        return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(names))
     inside = None if scanned.contents is None else _Inside(scanned, scanned.contents, names)
     columns = [
         inside.column(name)
@@ -71,6 +84,48 @@ def record_batch(
         for name in names
     ]
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(names))
+
+
+def _kept_columns(
+    scanned: Scanned, kept: Sequence[KeptColumns], names: Sequence[str], beside: "_Beside"
+) -> list[pa.Array]:
+    """Return the columns of messages that still are columns; what they lack is made."""
+    texts = [_picked(each.beside, each) for each in kept if each.beside is not None]
+    bodies = [_picked(each.bodies, each) for each in kept if each.bodies is not None]
+    columns: list[pa.Array] = []
+    for name in names:
+        if name == "body" and bodies:
+            columns.append(_joined([each.column(name) for each in bodies]))
+        elif name in _TEXTS and texts:
+            columns.append(_joined([text_column(each, name) for each in texts]))
+        elif name == "body_type":
+            columns.append(repeated(BODY_TYPES[0], scanned.count))
+        elif name == "application_properties":
+            columns.append(no_properties(scanned.count))
+        elif name == "time_to_live":
+            columns.append(_lives(scanned))
+        else:
+            columns.append(beside.column(name))
+    return columns
+
+
+def _picked(written: bytes, kept: KeptColumns) -> pa.RecordBatch:
+    rows = read_rows(written)
+    if kept.places is not None:
+        return rows.take(pa.array(_numbers(kept.places)))
+    return rows.slice(kept.first, kept.count)
+
+
+def _joined(columns: list[pa.Array]) -> pa.Array:
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+
+
+def _lives(scanned: Scanned) -> pa.Array:
+    """Return how long messages live; one that says so of itself expires, too."""
+    expires_at = _numbers(scanned.expires_at)
+    return primitive(
+        expires_at - _numbers(scanned.enqueued_at), pa.int64(), expires_at != NO_INSTANT
+    )
 
 
 class _Beside:

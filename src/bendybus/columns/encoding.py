@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from bendybus.columns.encoding_body import add_bodies
 from bendybus.columns.encoding_head import add_head
 from bendybus.columns.encoding_properties import Fault, add_properties
-from bendybus.columns.packing import packed_by_fragment
+from bendybus.columns.packing import Mask, pack, packed_by_fragment
 from bendybus.columns.pieces import (
     NULL,
     STRING,
     SYMBOL,
     Pieces,
+    Sizes,
     compound_head,
-    lengths,
 )
 from bendybus.columns.rows import Rows, shown_short
 from bendybus.columns.target import Target
@@ -61,38 +61,42 @@ class RejectedRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class EncodedRows:
-    """Messages made of rows, by the fragment that they are for; None: any."""
+class CheckedRows:
+    """Rows that can be messages, and what their contents are made of; nothing is made yet."""
 
-    groups: dict[int | None, PackedMessages]
+    rows: Rows
+    pieces: Pieces
+    # Those that can be messages; None if all can.
+    good: Mask | None = None
     rejected: list[RejectedRow] = field(default_factory=list)
 
-    @property
-    def rows(self) -> int:
-        """How many rows have become messages."""
-        return sum(map(len, self.groups.values()))
-
-    @property
-    def content_bytes(self) -> int:
-        """How many bytes they have."""
-        return sum(len(each.contents) for each in self.groups.values())
+    def encoded(self, target: Target) -> dict[int | None, PackedMessages]:
+        """Make the messages, by the fragment that they are for; None: any."""
+        return packed_by_fragment(self.rows, self.pieces.joined(), target, self.good)
 
 
-def encode_rows(
+def encoded_rows(batch: pa.RecordBatch) -> PackedMessages:
+    """Make messages of rows that were checked before."""
+    rows = Rows(batch)
+    pieces, _ = _pieces(rows)
+    return pack(rows, pieces.joined(), None, with_ids=False)
+
+
+def check_rows(
     batch: pa.RecordBatch, target: Target, *, first_row: int = 0, rejects: bool = False
-) -> EncodedRows:
-    """Make messages of rows, whose columns were checked (`target.check_columns`).
+) -> CheckedRows:
+    """Look whether rows, whose columns were checked (`target.check_columns`), can be messages.
 
     A row that cannot be a message is refused with `ArgumentInvalid`, or, if `rejects`, left out and
     named. Rows are numbered from `first_row` on.
     """
     rows = Rows(batch)
-    contents, faults = _contents(rows)
+    pieces, faults = _pieces(rows)
     reasons: dict[int, str] = {}
-    for row, why in [*faults, *_faults(rows, contents, target)]:
+    for row, why in [*faults, *_faults(rows, pieces.sizes, target)]:
         reasons.setdefault(row, why)
     if not reasons:
-        return EncodedRows(packed_by_fragment(rows, contents, target, None))
+        return CheckedRows(rows, pieces)
     rejected = [
         RejectedRow(first_row + row, f"Row {first_row + row} ({rows.shown(row)}): {reasons[row]}.")
         for row in sorted(reasons)
@@ -103,11 +107,11 @@ def encode_rows(
         raise ArgumentInvalid(f"{rejected[0].why}{more}")
     good = np.ones(rows.count, np.bool_)
     good[list(reasons)] = False
-    return EncodedRows(packed_by_fragment(rows, contents, target, good), rejected)
+    return CheckedRows(rows, pieces, good, rejected)
 
 
-def _contents(rows: Rows) -> tuple[pa.Array, list[Fault]]:
-    """Encode all rows; what is wrong with some of them comes beside."""
+def _pieces(rows: Rows) -> tuple[Pieces, list[Fault]]:
+    """Say what all rows are encoded as; what is wrong with some of them comes beside."""
     whole = Pieces(rows.count)
     add_head(
         whole,
@@ -128,10 +132,10 @@ def _contents(rows: Rows) -> tuple[pa.Array, list[Fault]]:
     properties = rows.get("application_properties")
     faults = [] if properties is None else add_properties(whole, properties)
     faults += add_bodies(whole, rows.get("body"), rows.get("body_type"))
-    return whole.joined(), faults
+    return whole, faults
 
 
-def _faults(rows: Rows, contents: pa.Array, target: Target) -> Iterator[Fault]:
+def _faults(rows: Rows, sizes: Sizes, target: Target) -> Iterator[Fault]:
     """Yield what is wrong with rows beside their application properties."""
     yield from _faults_of_keys(rows, target)
     for name, is_wrong, why in _RULES:
@@ -139,7 +143,6 @@ def _faults(rows: Rows, contents: pa.Array, target: Target) -> Iterator[Fault]:
         if column is not None:
             for row in _where(is_wrong(column)):
                 yield Fault(row, f"its {name} {why}, not {shown_short(column[row].as_py())}")
-    sizes = lengths(contents)
     for large in np.flatnonzero(sizes > target.message_bytes_max):
         why = f"it has {sizes[large]} bytes; a message may have {target.message_bytes_max}"
         yield Fault(int(large), why)

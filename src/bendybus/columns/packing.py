@@ -1,60 +1,79 @@
 """From encoded rows to packed messages, sorted by the fragment that each is for."""
 
 from array import array
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from bendybus.columns.key_fragments import fragments_of
 from bendybus.columns.pieces import lengths
 from bendybus.columns.rows import Rows
 from bendybus.columns.target import Target
 from bendybus.model.packed_messages import PackedMessages
-from bendybus.model.partitioning import fragment_for
 
 _MILLISECOND: Final = 1000
-# Keys come again, in this batch of rows or the next.
-_fragment_of: Final = lru_cache(maxsize=20_000)(fragment_for)
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class Stretch(NamedTuple):
+    """Rows for one fragment, None being any, from one place of the sorted rows to another."""
+
+    fragment: int | None
+    start: int
+    stop: int
+
+
+class Sorted(NamedTuple):
+    """Rows sorted by their fragments, in their order within each."""
+
+    # Which row comes where; None if all stay where they are.
+    order: NDArray[np.int64] | None
+    stretches: list[Stretch]
 
 
 def packed_by_fragment(
     rows: Rows, contents: pa.Array, target: Target, good: Mask | None
 ) -> dict[int | None, PackedMessages]:
     """Sort messages by fragment, None being any; those without a fault if some have one."""
+    order, stretches = sorted_by_fragment(rows, target, good)
+    with_ids = target.has_duplicate_detection
     return {
-        fragment: _pack(rows, contents, target, at) for fragment, at in _places(rows, target, good)
+        fragment: pack(
+            rows,
+            contents,
+            None if order is None else pa.array(order[start:stop]),
+            with_ids=with_ids,
+        )
+        for fragment, start, stop in stretches
     }
 
 
-def _places(
-    rows: Rows, target: Target, good: Mask | None
-) -> Iterator[tuple[int | None, pa.Array | None]]:
-    """Yield fragments, and which rows are for each, in their order; None: all rows."""
+def sorted_by_fragment(rows: Rows, target: Target, good: Mask | None) -> Sorted:
+    """Sort rows by fragment; those without a fault if some have one."""
     keys = _keys(rows, target)
     if not target.is_partitioned or keys is None:
-        at = None if good is None else pa.array(np.flatnonzero(good))
-        if rows.count if at is None else len(at):
-            yield None if target.is_partitioned else 0, at
-        return
-    coded = keys.dictionary_encode()
-    fragments = [_fragment_of(key, target.fragment_count) for key in coded.dictionary.to_pylist()]
-    # Behind the last: the keyless, whose code is null.
-    table = np.array([*fragments, target.fragment_count], np.int32)
-    codes = pc.fill_null(coded.indices, len(fragments)).to_numpy(zero_copy_only=False)
-    places = table[codes]
+        order = None if good is None else np.flatnonzero(good)
+        count = rows.count if order is None else len(order)
+        fragment = None if target.is_partitioned else 0
+        return Sorted(order, [Stretch(fragment, 0, count)] if count else [])
+    places = fragments_of(keys, target.fragment_count)
     if good is not None:
-        places = np.where(good, places, target.fragment_count + 1)
+        places[~good] = target.fragment_count + 1
     order = np.argsort(places, kind="stable")
-    ends = np.searchsorted(places[order], np.arange(target.fragment_count + 2))
-    for place in range(target.fragment_count + 1):
-        if ends[place] < ends[place + 1]:
-            at = pa.array(order[ends[place] : ends[place + 1]])
-            yield None if place == target.fragment_count else place, at
+    ends = np.searchsorted(places[order], np.arange(target.fragment_count + 2)).tolist()
+    return Sorted(
+        order,
+        [
+            Stretch(None if place == target.fragment_count else place, start, stop)
+            for place, (start, stop) in enumerate(pairwise(ends))
+            if start < stop
+        ],
+    )
 
 
 def _keys(rows: Rows, target: Target) -> pa.Array | None:
@@ -66,8 +85,8 @@ def _keys(rows: Rows, target: Target) -> pa.Array | None:
     return pc.coalesce(*columns) if columns else None
 
 
-def _pack(rows: Rows, contents: pa.Array, target: Target, at: pa.Array | None) -> PackedMessages:
-    """Pack some of the rows, or all."""
+def pack(rows: Rows, contents: pa.Array, at: pa.Array | None, *, with_ids: bool) -> PackedMessages:
+    """Pack some of the rows, or all; with their ids where duplicates are looked for."""
 
     def chosen(name: str) -> pa.Array | None:
         column = rows.get(name)
@@ -85,7 +104,7 @@ def _pack(rows: Rows, contents: pa.Array, target: Target, at: pa.Array | None) -
     sizes = array("I", lengths(contents).astype(np.uint32).tobytes())
     lives = chosen("time_to_live")
     schedule = chosen("scheduled_enqueue_time")
-    ids = texts("message_id") if target.has_duplicate_detection else None
+    ids = texts("message_id") if with_ids else None
     return PackedMessages(
         _bytes_of(contents),
         sizes,

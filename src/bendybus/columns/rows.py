@@ -1,6 +1,7 @@
 """The columns of a batch of rows, as encoding needs them."""
 
 import secrets
+from collections.abc import Collection
 from typing import Final
 
 import numpy as np
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bendybus.columns.arrow_types import ARROW_TYPES
-from bendybus.columns.schema import COLUMNS
+from bendybus.columns.schema import BODY_TYPES, COLUMNS, WRITABLE
 
 _ID_DIGITS: Final = 32
 _SHOWN_MAX: Final = 60
@@ -21,13 +22,17 @@ class Rows:
         self.count = batch.num_rows
         self._columns: dict[str, pa.Array] = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if column.null_count < self.count and not pa.types.is_null(column.type):
+            if _says_something(name, column):
                 self._columns[name] = _cast(name, column)
         self._columns["message_id"] = _with_ids(self._columns.get("message_id"), self.count)
 
     def get(self, name: str) -> pa.Array | None:
-        """Return a column, unless all of it is null."""
+        """Return a column, unless it says nothing."""
         return self._columns.get(name)
+
+    def has_only(self, names: Collection[str]) -> bool:
+        """Say whether all columns that can be written, and are not empty, are among these."""
+        return all(name in names or name not in WRITABLE for name in self._columns)
 
     def shown(self, row: int) -> str:
         """Say which row it is, by its values."""
@@ -49,6 +54,15 @@ def shown_short(value: object) -> str:
     size = f"{len(value)} " if isinstance(value, str | bytes) else ""
     unit = "bytes" if isinstance(value, bytes) else "characters"
     return f"{text[:_SHOWN_MAX]}... ({size}{unit})"
+
+
+def _says_something(name: str, column: pa.Array) -> bool:
+    """Say whether messages would be others without the column."""
+    if pa.types.is_null(column.type) or column.null_count == len(column):
+        return False
+    if name == "body_type":
+        return not pc.all(pc.equal(column, BODY_TYPES[0])).as_py()
+    return not pa.types.is_map(column.type) or column.offsets[0] != column.offsets[-1]
 
 
 def _cast(name: str, column: pa.Array) -> pa.Array:

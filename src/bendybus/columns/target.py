@@ -19,6 +19,7 @@ class Target(NamedTuple):
     has_duplicate_detection: bool
     is_partitioned: bool
     fragment_count: int
+    is_topic: bool
 
 
 def check_columns(schema: pa.Schema, target: Target) -> None:

@@ -13,7 +13,7 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.scan import SCANNED_BYTES_MAX, ScanStretch, Wanted, scan, whole_fragment
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.columns.arrow_types import arrow_schema
-from bendybus.columns.decoding import needs_contents, record_batch
+from bendybus.columns.decoding import needs_contents, needs_texts, record_batch
 from bendybus.flight.calls import Call
 from bendybus.flight.filtering import Sieve, sieve
 from bendybus.flight.hop import LONG_SECONDS_MAX
@@ -63,6 +63,8 @@ class Reading:
         """Read parts one after the other."""
         wanted = Wanted(
             has_contents=needs_contents(self.columns),
+            has_bodies="body" in self.columns,
+            has_texts=needs_texts(self.columns),
             states=self._states(),
             enqueued_from=self.sieve.enqueued_from,
             enqueued_until=self.sieve.enqueued_until,

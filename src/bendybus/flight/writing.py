@@ -14,8 +14,19 @@ from pyarrow import flight
 
 from bendybus.broker.send import check_open_for_send, check_takes_messages
 from bendybus.broker.served_queue import ServedQueue
-from bendybus.broker.stage import StageLabel, StageReceipt, StageUnderWay, open_stage
-from bendybus.columns.encoding import EncodedRows, RejectedRow, encode_rows
+from bendybus.broker.served_topic import ServedTopic
+from bendybus.broker.stage import (
+    CHUNK_BYTES_MAX,
+    CHUNK_MESSAGES_MAX,
+    Packed,
+    StageLabel,
+    StageReceipt,
+    StageUnderWay,
+    open_stage,
+)
+from bendybus.columns.encoding import CheckedRows, RejectedRow, check_rows
+from bendybus.columns.kept_rows import GatheredRows, SizedRows, kept
+from bendybus.columns.packing import sorted_by_fragment
 from bendybus.columns.target import Target, check_columns
 from bendybus.flight.body import ADDRESS_FIELDS, read_body
 from bendybus.flight.calls import Call
@@ -68,17 +79,42 @@ class Writing:
         self.target = target
         self.rows = 0
         self.rejected: list[RejectedRow] = []
+        self._gathered = GatheredRows(CHUNK_MESSAGES_MAX, CHUNK_BYTES_MAX)
 
-    def encoded(self, rows: pa.RecordBatch, *, rejects: bool) -> EncodedRows:
-        """Make messages of the next rows. Raises `ArgumentInvalid` for one that can be none."""
-        made = encode_rows(rows, self.target, first_row=self.rows, rejects=rejects)
+    def packed(self, rows: pa.RecordBatch, *, rejects: bool) -> list[Packed]:
+        """Make messages of the next rows, or gather them until there are enough of them.
+
+        Raises `ArgumentInvalid` for one that can be none.
+        """
+        checked = check_rows(rows, self.target, first_row=self.rows, rejects=rejects)
         self.rows += rows.num_rows
-        self.rejected += made.rejected
+        self.rejected += checked.rejected
         if len(self.rejected) > REJECTED_MAX:
             raise ArgumentInvalid(
                 f"More than {REJECTED_MAX} rows cannot be messages. {self.rejected[0].why}"
             )
-        return made
+        columns = kept(checked.rows, self.target)
+        if columns is not None:
+            return self._gather(columns, checked)
+        # What was gathered comes before.
+        return [*self.rest(), *checked.encoded(self.target).items()]
+
+    def rest(self) -> list[Packed]:
+        """Return what was gathered and is not enough."""
+        return list(self._gathered.everything())
+
+    def _gather(self, columns: pa.RecordBatch, checked: CheckedRows) -> list[Packed]:
+        """Gather rows by fragment; copied, so that the few of one keep no memory of all others."""
+        sizes = checked.pieces.sizes
+        order, stretches = sorted_by_fragment(checked.rows, self.target, checked.good)
+        found: list[Packed] = []
+        for fragment, start, stop in stretches:
+            part = SizedRows(columns, sizes)
+            if order is not None:
+                at = order[start:stop]
+                part = SizedRows(columns.take(pa.array(at)), sizes[at])
+            found += [(fragment, packed) for packed in self._gathered.add(fragment, part)]
+        return found
 
 
 async def open_writing(
@@ -131,15 +167,16 @@ def _brought(
     adding: Future[None] | None = None
     for batch in _batches(bringing):
         for rows in _sliced(batch):
-            made = writing.encoded(rows, rejects=rejects)
+            packed = writing.packed(rows, rejects=rejects)
             if adding is not None:
                 hop.wait(adding, LONG_SECONDS_MAX)
-            adding = hop.start(stage.add(made.groups))
+            adding = hop.start(stage.add(packed))
         service.calls.note_in(batch.num_rows, batch.nbytes)
     if adding is not None:
         hop.wait(adding, LONG_SECONDS_MAX)
     if bringing.is_cancelled():
         raise OperationTimeout("The writer has gone before all its rows had come.")
+    hop.run(stage.add(writing.rest()), LONG_SECONDS_MAX)
     return hop.run(stage.complete(), LONG_SECONDS_MAX)
 
 
@@ -181,4 +218,5 @@ def _target(queue: ServedQueue) -> Target:
         properties.requires_duplicate_detection,
         queue.is_partitioned,
         len(queue.main.sources),
+        isinstance(queue, ServedTopic),
     )

@@ -2,6 +2,9 @@
 
 Contents lie one behind the other in one run of bytes, and a field that all messages have alike, or
 that none has, is said once. A bulk write of a million messages then makes no object for each.
+
+Or they stay columns, as they came (`PackedRows`): whoever reads them in bulk gets them back so,
+and contents are made of them when somebody receives one.
 """
 
 import json
@@ -39,6 +42,11 @@ class PackedMessages(Sequence[Message]):
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @property
+    def content_bytes(self) -> int:
+        """How large all contents are together."""
+        return len(self.contents)
 
     @overload
     def __getitem__(self, at: int) -> Message: ...
@@ -125,6 +133,27 @@ class PackedMessages(Sequence[Message]):
     def columns(self) -> Iterator[tuple[str, Any]]:
         """Yield the name of every field beside contents and sizes, and what is said of it."""
         return ((name, getattr(self, name)) for name in _COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """Messages as columns, which differ in nothing that a queue must know of each of them.
+
+    Beside their bodies they have ids and other texts, and all have a key or none has. None has a
+    session or is scheduled, none is looked at for duplicates, and all live equally long.
+    `columns.kept_rows` makes and reads the bytes.
+    """
+
+    count: int
+    # How large they are as contents.
+    content_bytes: int
+    time_to_live_ms: int | None
+    # Every column but the bodies, so that each can be read without the other.
+    beside: bytes
+    bodies: bytes
+
+    def __len__(self) -> int:
+        return self.count
 
 
 _COLUMNS: Final = tuple(

@@ -24,6 +24,21 @@ class Slices(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class KeptColumns:
+    """Messages that still are the columns in which they came: some of these, or from one on.
+
+    None in place of bytes that nobody asked for.
+    """
+
+    beside: bytes | None
+    bodies: bytes | None
+    first: int
+    count: int
+    # Places within the columns; None for all that follow on the first.
+    places: memoryview | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Scanned:
     """What one scan found, in order; and where the next one goes on, None at the end."""
 
@@ -40,3 +55,5 @@ class Scanned:
     partition_keys: Slices | None
     marks: Sequence[Marks | None] | None
     contents: Slices | None
+    # In place of contents and keys, one behind the other.
+    kept: Sequence[KeptColumns] | None = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bendybus.model.ids import Instant, QueueNumber
-from bendybus.model.packed_messages import PackedMessages
+from bendybus.model.packed_messages import PackedMessages, PackedRows
 
 # The batch of a writer that has published none.
 NO_BATCH = -1
@@ -53,6 +53,12 @@ class StagedTally(NamedTuple):
     unfinished: int
 
 
+class FoldedRows(NamedTuple):
+    """What is said of messages that can stay as they are when they are published."""
+
+    time_to_live_ms: int | None
+
+
 class Chunk(NamedTuple):
     """Messages of one stage for one fragment, and the number by which they are dropped.
 
@@ -61,7 +67,7 @@ class Chunk(NamedTuple):
 
     number: int
     stage: int
-    messages: PackedMessages | None
+    messages: PackedMessages | FoldedRows | None
     message_count: int
 
 
@@ -84,7 +90,7 @@ class KeepChunk:
     queue: QueueNumber
     stage: int
     ordinal: int
-    messages: PackedMessages
+    messages: PackedMessages | PackedRows
     bytes_max: int
 
 
@@ -145,6 +151,19 @@ class DropChunk:
 
 
 @dataclass(slots=True)
+class PublishChunk:
+    """Make the messages of a chunk, which are `FoldedRows`, part of their queue, at its end.
+
+    Answered with the chunk's number if it is not here. Refused with `QuotaExceeded` as an `Append`.
+    """
+
+    queue: QueueNumber
+    chunk: int
+    expires_at: Instant | None
+    bytes_max: int
+
+
+@dataclass(slots=True)
 class DropStage:
     """Forget chunks of a stage in a queue, up to so many. Answered with how many there were."""
 
@@ -180,6 +199,7 @@ StagingOperation = (
     | AbandonStages
     | ExpireStages
     | DropChunk
+    | PublishChunk
     | DropStage
     | ForgetStage
     | ForgetWriters

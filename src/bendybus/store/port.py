@@ -17,10 +17,10 @@ from bendybus.model.namespace import Namespace
 from bendybus.model.operations import Answer, Guard, Operation, Transfer
 from bendybus.model.rule import Rule
 from bendybus.model.scanned import Scanned
-from bendybus.model.staging import Chunk, StagedTally, Unfinished
 from bendybus.store.readers import ReaderStore
 from bendybus.store.scan import Scan
 from bendybus.store.sharing import Sharing
+from bendybus.store.stages import StagingStore
 from bendybus.store.switch import StoreSwitch
 
 # The end of a lock that lasts as long as its store is open (promise 10).
@@ -393,26 +393,6 @@ class MessageStore(Protocol):
 
     def locked(self) -> Awaitable[dict[QueueNumber, int]]:
         """Count locked messages by queue; where there are very many, some are not counted."""
-        ...
-
-
-class StagingStore(Protocol):
-    """Keeps messages that are staged, see `model.staging`; they are written by `apply`."""
-
-    def next_chunk(self, queue: QueueNumber, stages: Sequence[int]) -> Awaitable[Chunk | None]:
-        """Return the first chunk that some stages have in a queue: in their order, by ordinal."""
-        ...
-
-    def unfinished(self) -> Awaitable[list[Unfinished]]:
-        """Return the decisions that were made here and are not carried out."""
-        ...
-
-    def staged_tally(self) -> Awaitable[StagedTally]:
-        """Say how much is staged here, and waits to be finished."""
-        ...
-
-    def stale_stages(self, *, count_max: int) -> Awaitable[list[tuple[int, QueueNumber]]]:
-        """Return some stages that can be forgotten, and the home of each."""
         ...
 
 

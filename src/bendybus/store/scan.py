@@ -25,6 +25,9 @@ class Scan:
     bytes_max: int
     # Contents take most of the time, and some readers want only what stands beside them.
     has_contents: bool = True
+    # Of messages that still are columns: whether bodies are wanted, and what is beside them.
+    has_bodies: bool = True
+    has_texts: bool = True
     states: tuple[MessageState, ...] | None = None
     # What is reserved under this number, all of it, and nothing else is asked for then.
     reservation: int | None = None

@@ -1,19 +1,24 @@
 """Bringing rows to a broker without a wire, for tests of staging and publishing."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
+from bendybus.broker import stage
 from bendybus.broker.publish_staged import Published, publish_staged
 from bendybus.broker.send import group_by_fragment
 from bendybus.broker.served_queue import ServedQueue
-from bendybus.broker.stage import StageLabel, StageReceipt, StageUnderWay, open_stage
+from bendybus.broker.stage import Packed, StageLabel, StageReceipt, StageUnderWay, open_stage
+from bendybus.columns.encoding import check_rows
+from bendybus.columns.kept_rows import GatheredRows, SizedRows, kept
 from bendybus.model.ids import SubQueue
 from bendybus.model.message import Message, StoredMessage
-from bendybus.model.packed_messages import PackedMessages
+from bendybus.model.packed_messages import PackedMessages, PackedRows
 from bendybus.store.postgres.connecting import connect
 from bendybus.store.postgres.store import PostgresStore
+from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.local_broker import LocalBroker, StartedStore
+from tests.unit.columns.row_batches import TARGET, batch_of
 
 WRITER = "query"
 
@@ -38,12 +43,36 @@ def pack(messages: Sequence[Message]) -> PackedMessages:
     )
 
 
-def grouped(queue: ServedQueue, messages: Sequence[Message]) -> Mapping[int | None, PackedMessages]:
+def grouped(queue: ServedQueue, messages: Sequence[Message]) -> list[Packed]:
     """Pack messages by the fragment that each is for."""
-    return {
-        fragment: pack([messages[at] for at in places])
+    return [
+        (fragment, pack([messages[at] for at in places]))
         for fragment, places in group_by_fragment(queue, messages).items()
-    }
+    ]
+
+
+def grouped_as_columns(queue: ServedQueue, messages: Sequence[Message]) -> list[Packed]:
+    """Pack messages by the fragment that each is for, as columns; bodies are what they contain."""
+    groups = [
+        (fragment, columns_of([messages[at] for at in places]))
+        for fragment, places in group_by_fragment(queue, messages).items()
+    ]
+    return [(fragment, part) for fragment, parts in groups for part in parts]
+
+
+def columns_of(messages: Sequence[Message]) -> list[PackedRows]:
+    """Keep messages as columns, as many together as a chunk has; those without a key apart."""
+    found: list[PackedRows] = []
+    for is_keyed in (False, True):
+        some = [each for each in messages if (each.partition_key is not None) is is_keyed]
+        rows = [{"partition_key": each.partition_key, "body": each.content} for each in some]
+        checked = check_rows(batch_of(rows, ("partition_key", "body")), TARGET)
+        columns = kept(checked.rows, TARGET)
+        assert columns is not None
+        gathered = GatheredRows(stage.CHUNK_MESSAGES_MAX, stage.CHUNK_BYTES_MAX)
+        found += gathered.add(None, SizedRows(columns, checked.pieces.sizes))
+        found += [part for _, part in gathered.everything()]
+    return found
 
 
 async def begin(
@@ -63,9 +92,9 @@ async def bring(
     writer: str = WRITER,
 ) -> StageReceipt:
     """Bring messages as one stage."""
-    stage = await begin(broker, queue, batch, writer=writer)
-    await stage.add(grouped(queue, messages))
-    return await stage.complete()
+    under_way = await begin(broker, queue, batch, writer=writer)
+    await under_way.add(grouped(queue, messages))
+    return await under_way.complete()
 
 
 async def publish(
@@ -92,19 +121,17 @@ async def held(queue: ServedQueue, sub_queue: SubQueue = SubQueue.MAIN) -> list[
 
 
 async def rows_left(broker: LocalBroker) -> list[int]:
-    """Count chunks and stages in all stores."""
-    return [
-        sum([_rows_in(store, table) for store in broker.stores]) for table in ("staged", "stage")
-    ]
+    """Count chunks that are not published, and stages, in all stores."""
+    tables = ("staged WHERE stage >= 0", "stage")
+    return [sum([await _rows_in(store, table) for store in broker.stores]) for table in tables]
 
 
-def _rows_in(store: StartedStore, table: str) -> int:
+async def _rows_in(store: StartedStore, table: str) -> int:
     statement = f"SELECT count(*) FROM {table}"  # noqa: S608 - our own names
     if isinstance(store, PostgresStore):
         with closing(connect(store.url)) as connection:
             [(count,)] = connection.execute(statement.encode()).fetchall()
             return int(count)
-    database = store._lane._database
-    assert database is not None
-    [(count,)] = database.connection.execute(statement).fetchall()
+    assert isinstance(store, SqliteStore)
+    [(count,)] = await store.look(lambda database: database.execute(statement).fetchall())
     return int(count)

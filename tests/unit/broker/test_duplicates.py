@@ -14,6 +14,9 @@ from bendybus.model.entity import Queue, QueueProperties
 from bendybus.model.errors import InvalidOperation
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
+from bendybus.store.sqlite.database import SqliteDatabase
+from bendybus.store.sqlite.seen_index import SeenIndex
+from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import NOON, ManualClock
 from bendybus.testing.local_broker import LocalBroker
 from tests.unit.broker.serving_verbs import verbs
@@ -58,17 +61,21 @@ async def count(queue: ServedQueue) -> int:
     return sum(each.messages for each in counts)
 
 
-def seen_rows(broker: LocalBroker) -> int:
+async def seen_rows(broker: LocalBroker) -> int:
     """Count the rows of the logs on disk."""
     total = 0
     for store in broker.stores:
-        database = store._lane._database
-        assert database is not None
-        [(rows,)] = database.execute("SELECT count(*) FROM seen")
-        ids = sum(len(database.seen.of(queue)) for queue in range(100))
-        assert (rows == 0) == (ids == 0)
-        total += rows
+        assert isinstance(store, SqliteStore)
+        total += await store.look(_seen_rows)
     return total
+
+
+def _seen_rows(database: SqliteDatabase) -> int:
+    [(rows,)] = database.execute("SELECT count(*) FROM seen").fetchall()
+    assert isinstance(database.seen, SeenIndex)
+    ids = sum(len(database.seen.of(queue)) for queue in range(100))
+    assert (rows == 0) == (ids == 0)
+    return int(rows)
 
 
 @pytest.mark.spec("R4")
@@ -147,15 +154,15 @@ async def test_ids_are_forgotten_when_they_no_longer_count(
     await send_ids(queue, clock, "late")
     clock.advance(WINDOW - 10)
     await broker.sweep.sweep_all()
-    assert seen_rows(broker) == 21
+    assert await seen_rows(broker) == 21
 
     clock.advance(FORGET_LUMP_MS / 1000)
     await broker.sweep.sweep_all()
-    assert seen_rows(broker) == 1
+    assert await seen_rows(broker) == 1
 
     clock.advance(10)
     await broker.sweep.sweep_all()
-    assert seen_rows(broker) == 0
+    assert await seen_rows(broker) == 0
     await send_ids(queue, clock, "late")
     assert await count(queue) == 22
 
@@ -168,9 +175,9 @@ async def test_what_a_former_broker_saw_is_forgotten_too(
         await send_ids(broker.queue(name), clock, *"abc")
     clock.advance(WINDOW)
     async with verbs(tmp_path, clock, KNOWING) as broker:
-        assert seen_rows(broker) == 3
+        assert await seen_rows(broker) == 3
         await broker.sweep.sweep_all()
-        assert seen_rows(broker) == 0
+        assert await seen_rows(broker) == 0
 
 
 async def test_what_a_store_saw_that_was_away_is_forgotten_too(
@@ -186,4 +193,4 @@ async def test_what_a_store_saw_that_was_away_is_forgotten_too(
 
     await broker.sweep.sweep_all()
 
-    assert seen_rows(broker) == 0
+    assert await seen_rows(broker) == 0

@@ -31,6 +31,8 @@ from bendybus.model.ids import Instant, SubQueue
 from bendybus.model.message import Message, MessageState
 from bendybus.model.partitioning import fragment_for
 from bendybus.model.rule import Rule, SqlFilter
+from bendybus.store.sqlite.database import SqliteDatabase
+from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import NOON, ManualClock
 from bendybus.testing.local_broker import LocalBroker, local_broker
 from tests.unit.broker.serving_verbs import receive_all
@@ -189,7 +191,7 @@ async def test_chunks_without_a_key_go_round_the_fragments_that_are_there(
     chunks = [
         bool(
             source.store.is_online
-            and await source.store.next_chunk(source.number, [int(receipt.stage, 16)])
+            and await source.store.next_chunks(source.number, [int(receipt.stage, 16)])
         )
         for source in queue.main.sources
     ]
@@ -473,6 +475,11 @@ async def test_an_entity_that_is_closed_for_sending_takes_nothing(broker: LocalB
         await publish(broker, queue, [])
 
 
+def _spoil_chunks(database: SqliteDatabase) -> None:
+    database.execute("UPDATE staged SET sizes = zeroblob(20) WHERE ordinal = 1")
+    database.execute("UPDATE staged SET fields = 5 WHERE ordinal = 3")
+
+
 async def test_a_chunk_whose_bytes_changed_is_counted_and_the_others_are_published(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -481,10 +488,8 @@ async def test_a_chunk_whose_bytes_changed_is_counted_and_the_others_are_publish
     receipt = await bring(broker, queue, rows(20))
     store = queue.main.sources[0].store
     [held_by] = [each for each in broker.stores if each is store]
-    database = held_by._lane._database
-    assert database is not None
-    database.connection.execute("UPDATE staged SET sizes = zeroblob(20) WHERE ordinal = 1")
-    database.connection.execute("UPDATE staged SET fields = 5 WHERE ordinal = 3")
+    assert isinstance(held_by, SqliteStore)
+    await held_by.look(_spoil_chunks)
     published = await publish(broker, queue, [receipt.stage])
     assert (published.rows, published.damaged_rows) == (10, 10)
     assert numbers(await held(queue)) == [*range(5), *range(10, 15)]

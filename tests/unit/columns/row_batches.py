@@ -2,14 +2,17 @@
 
 import base64
 import uuid
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from bendybus.columns.arrow_types import ARROW_TYPES
+from bendybus.columns.encoding import RejectedRow, check_rows
 from bendybus.columns.schema import COLUMNS, WRITABLE
 from bendybus.columns.target import Target
+from bendybus.model.packed_messages import PackedMessages
 
 TARGET: Final = Target(
     entity="orders",
@@ -18,6 +21,7 @@ TARGET: Final = Target(
     has_duplicate_detection=False,
     is_partitioned=False,
     fragment_count=1,
+    is_topic=False,
 )
 PARTS: Final = TARGET._replace(entity="parts", is_partitioned=True, fragment_count=16)
 
@@ -93,6 +97,27 @@ def batch_of(rows: list[dict[str, Any]], names: tuple[str, ...] = WRITABLE) -> p
     return pa.record_batch(
         [_column(name, [row.get(name) for row in rows]) for name in names], names=list(names)
     )
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Messages made of rows by the fragment that they are for, and the rows that cannot be any."""
+
+    groups: dict[int | None, PackedMessages]
+    rejected: list[RejectedRow]
+
+    @property
+    def rows(self) -> int:
+        """How many rows have become messages."""
+        return sum(map(len, self.groups.values()))
+
+
+def encode_rows(
+    batch: pa.RecordBatch, target: Target, *, first_row: int = 0, rejects: bool = False
+) -> EncodedRows:
+    """Make messages of rows at once, none of them staying columns."""
+    checked = check_rows(batch, target, first_row=first_row, rejects=rejects)
+    return EncodedRows(checked.encoded(target), checked.rejected)
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:

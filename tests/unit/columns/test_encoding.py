@@ -17,7 +17,6 @@ from bendybus.amqp.sections import (
     map_fields,
 )
 from bendybus.columns.arrow_types import arrow_schema
-from bendybus.columns.encoding import EncodedRows, encode_rows
 from bendybus.columns.one_by_one import read_content
 from bendybus.columns.property_bytes import encode_property
 from bendybus.columns.target import check_columns
@@ -29,7 +28,9 @@ from bendybus.model.partitioning import fragment_for, key_of
 from tests.unit.columns.row_batches import (
     PARTS,
     TARGET,
+    EncodedRows,
     batch_of,
+    encode_rows,
     row_values,
 )
 

@@ -42,26 +42,87 @@ def append(database: SqlDatabase, operation: Append, now: Instant) -> int:
         content_bytes = len(messages.contents)
     else:
         content_bytes = sum([len(message.content) for message in messages])
-    size = content_bytes + CHECKSUM_SIZE * len(messages)
-    main = database.main(queue)
-    if main != queue:
-        # The bytes of a sub-queue are counted, and refused, on the main one.
-        _reserve(database, main, (0, size, operation.bytes_max))
-        size = 0
-    wanted = len(messages), size, operation.bytes_max
-    if operation.numbered_from is None:
-        first = rows_of_queue(queue)[0] + _reserve(database, queue, wanted)
+    if database.is_untouched and messages and _are_plain(database, operation, messages):
+        size = content_bytes + CHECKSUM_SIZE * len(messages)
+        first = _append_whole(database, operation, messages, size, now)
     else:
-        first = operation.numbered_from + offset
-        if database.row("take_room", (queue, *wanted)) is None:
-            raise quota_exceeded(database, queue, size, operation.bytes_max)
+        first = _append_in_parts(database, operation, messages, content_bytes, now)
+    _note(database, operation, len(messages), content_bytes)
+    return first - offset
+
+
+def _are_plain(database: SqlDatabase, operation: Append, messages: Sequence[Message]) -> bool:
+    """Say whether messages come to the end of a queue with nothing but their contents."""
+    return not (
+        operation.transfers is not None
+        or operation.numbered_from is not None
+        or isinstance(messages, PackedMessages)
+        or database.main(operation.queue) != operation.queue
+        or any(map(_has_fields, messages))
+    )
+
+
+def _append_whole(
+    database: SqlDatabase, operation: Append, messages: Sequence[Message], size: int, now: Instant
+) -> int:
+    """Append as a commit of one statement; return the first row."""
+    queue = operation.queue
+    counter, bytes_held = database.find_room(queue)
+    if bytes_held + size > operation.bytes_max:
+        raise quota_exceeded(database, queue, size, operation.bytes_max)
+    first = rows_of_queue(queue)[0] + counter
+    contents = _sealed(first, messages, now, has_fields=False)
+    database.append_whole(queue, first, now, size, contents)
+    return first
+
+
+def _append_in_parts(
+    database: SqlDatabase,
+    operation: Append,
+    messages: Sequence[Message],
+    content_bytes: int,
+    now: Instant,
+) -> int:
+    """Append with a statement for each part; return the first row."""
+    queue, count, bytes_max = operation.queue, len(messages), operation.bytes_max
+    if operation.numbered_from is None:
+        first, _ = take_rows(database, queue, count, content_bytes, bytes_max)
+    else:
+        first = operation.numbered_from + database.offset(queue)
+        size = _take_bytes(database, queue, count, content_bytes, bytes_max)
+        if database.row("take_room", (queue, count, size, bytes_max)) is None:
+            raise quota_exceeded(database, queue, size, bytes_max)
     if messages:
         _insert(database, operation, messages, first, now)
         note_arrivals(database, queue, first, len(messages), now)
         if operation.numbered_from is not None:
             note_late_arrivals(database, queue, first, len(messages))
-    _note(database, operation, len(messages), content_bytes)
-    return first - offset
+    return first
+
+
+def take_rows(
+    database: SqlDatabase, queue: int, count: int, content_bytes: int, bytes_max: int
+) -> tuple[int, int]:
+    """Take rows at the end of a queue, if there is room for their contents.
+
+    Returns the first, and how large contents are with their checksums.
+    """
+    size = _take_bytes(database, queue, count, content_bytes, bytes_max)
+    first = rows_of_queue(queue)[0] + _reserve(database, queue, (count, size, bytes_max))
+    return first, content_bytes + CHECKSUM_SIZE * count
+
+
+def _take_bytes(
+    database: SqlDatabase, queue: int, count: int, content_bytes: int, bytes_max: int
+) -> int:
+    """Return how many bytes are to be counted on the queue itself."""
+    size = content_bytes + CHECKSUM_SIZE * count
+    main = database.main(queue)
+    if main == queue:
+        return size
+    # The bytes of a sub-queue are counted, and refused, on the main one.
+    _reserve(database, main, (0, size, bytes_max))
+    return 0
 
 
 def _note(database: SqlDatabase, operation: Append, count: int, content_bytes: int) -> None:

@@ -46,9 +46,11 @@ from bendybus.model.staging import (
     ForgetWriters,
     KeepChunk,
     OpenStage,
+    PublishChunk,
 )
 from bendybus.store.sql import (
     appending,
+    packs,
     publishing,
     purging,
     readers,
@@ -97,6 +99,7 @@ _MAKERS: Final[dict[type[Operation], Callable[[SqlDatabase, Any, Instant], Answe
     AbandonStages: staging.abandon_stages,
     ExpireStages: staging.expire_stages,
     DropChunk: staging.drop_chunk,
+    PublishChunk: packs.publish,
     DropStage: staging.drop_stage,
     ForgetStage: staging.forget_stage,
     ForgetWriters: staging.forget_writers,

@@ -16,11 +16,11 @@ from bendybus.store.entity_text import (
     rules_to_text,
 )
 from bendybus.store.port import REMOVED, EntityRecord, FragmentPlace, NumbersGiven, ParentTopic
-from bendybus.store.sql import staging
+from bendybus.store.sql import packs, staging
 from bendybus.store.sql.database import SqlDatabase, rows_of_queue
-from bendybus.store.sql.runs import unfold_oldest
 from bendybus.store.sql.seen import forget
 from bendybus.store.sql.settling import Found, delete
+from bendybus.store.sql.unfolding import unfold_oldest
 
 _OVERTAKEN: Final = "Another front end has changed the catalog of messaging store"
 # A row of the table `entity`.
@@ -165,6 +165,8 @@ def remove_entity(database: SqlDatabase, number: EntityNumber, count_max: int) -
 
 def _remove_some(database: SqlDatabase, queue: int, count_max: int) -> bool:
     """Delete what a queue has, up to a bound; say whether there was any."""
+    if packs.remove_some(database, queue):
+        return True
     unfold_oldest(database, queue, count_max, Instant(0))
     found = database.row("find_any", (*rows_of_queue(queue), count_max))
     assert found is not None, "an aggregate always has one row"

@@ -49,6 +49,9 @@ class SqlDatabase(ABC):
         self.session_queues: set[int] = set()
         # Queues that may have runs. One too many costs a look.
         self.queues_with_runs: set[int] = set()
+        # Likewise with packs, and whether any may be made: see `packs`.
+        self.queues_with_packs: set[int] = set()
+        self.keeps_packs = False
         # What was thrown away and is still to be deleted: how many contents, how many bytes.
         self.litter_bodies = 0
         self.litter_bytes = 0
@@ -123,6 +126,26 @@ class SqlDatabase(ABC):
     def begin(self, *, is_synced: bool) -> None:
         """Start a commit that will, or will not, wait for the disk; calls `begin_work`."""
 
+    def begin_one(self, *, is_synced: bool) -> None:
+        """Start a commit of one append, which may then be made by `append_whole`."""
+        self.begin(is_synced=is_synced)
+
+    # Whether nothing was done yet in such a commit, where one statement can be all of it.
+    is_untouched = False
+
+    def find_room(self, queue: int) -> tuple[int, int]:
+        """Return the next counter of a queue and its bytes; what was untouched still is."""
+        raise NotImplementedError
+
+    def append_whole(
+        self, queue: int, first: int, now: int, size: int, contents: Sequence[bytes]
+    ) -> None:
+        """Let the commit be an append to a queue, of messages that have nothing but contents.
+
+        It is written by `commit`; or before, if more is done.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def commit(self) -> None:
         """Commit what was begun, unless it was undone."""
@@ -177,9 +200,13 @@ class SqlDatabase(ABC):
 
     def undo(self) -> None:
         """Undo the commit, of a single caller, that was begun."""
-        self.execute("ROLLBACK")
+        self.roll_back()
         self.seen.undo()
         self.traffic.undo()
+
+    def roll_back(self) -> None:
+        """Let nothing become of the rows that were changed."""
+        self.execute("ROLLBACK")
 
     # Queues.
 

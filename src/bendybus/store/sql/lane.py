@@ -50,6 +50,7 @@ D = TypeVar("D", bound=SqlDatabase)
 class _Job(Generic[D, T]):
     work: Callable[[D], T]
     is_synced: bool
+    is_one_append: bool
     future: "asyncio.Future[T]"
 
 
@@ -131,7 +132,9 @@ class Lane(Generic[D]):
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
         self._thread = None
 
-    def submit(self, work: Callable[[D], T], *, is_synced: bool) -> "asyncio.Future[T]":
+    def submit(
+        self, work: Callable[[D], T], *, is_synced: bool, is_one_append: bool = False
+    ) -> "asyncio.Future[T]":
         """Queue work; the future ends when its commit has.
 
         Cancelling the future stops work that has not begun; work that has begun is committed.
@@ -143,7 +146,7 @@ class Lane(Generic[D]):
         elif self._waiting.qsize() >= JOBS_WAITING_MAX:
             future.set_exception(ServerBusy(f"Messaging store {self.number} is overloaded."))
         else:
-            self._waiting.put(_Job(work, is_synced, future))
+            self._waiting.put(_Job(work, is_synced, is_one_append, future))
         return future
 
     @property
@@ -267,7 +270,10 @@ class Lane(Generic[D]):
         is_committing = False
         begun = perf_counter()
         try:
-            database.begin(is_synced=any(job.is_synced for job in jobs))
+            if len(jobs) == 1 and jobs[0].is_one_append:
+                database.begin_one(is_synced=jobs[0].is_synced)
+            else:
+                database.begin(is_synced=any(job.is_synced for job in jobs))
             if len(jobs) == 1:
                 outcomes = [self._work_alone(database, jobs[0])]
             else:

@@ -8,8 +8,8 @@ from bendybus.model.message import MessageState
 from bendybus.model.operations import Purge, Purged
 from bendybus.store.sql.damage import despite_damage
 from bendybus.store.sql.database import SqlDatabase, rows_of_queue
-from bendybus.store.sql.runs import unfold_from
 from bendybus.store.sql.settling import Found, delete
+from bendybus.store.sql.unfolding import unfold_from
 
 # What one turn looks at, and what it deletes, unless one message alone is more.
 LOOKED_AT_MAX: Final = 1000

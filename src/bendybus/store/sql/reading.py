@@ -38,14 +38,15 @@ from bendybus.store.sql.damage import (
 )
 from bendybus.store.sql.database import COUNTER_BITS_HERE, SqlDatabase, rows_of_queue
 from bendybus.store.sql.litter import collect
+from bendybus.store.sql.packs import unfold_reserved
 from bendybus.store.sql.plain_acquire import acquire_plain
-from bendybus.store.sql.runs import (
+from bendybus.store.sql.session_locks import delivered_until, give_out, lock_in_hand, mark_of
+from bendybus.store.sql.unfolding import (
     unfold_around,
     unfold_expired,
     unfold_from,
     unfold_oldest,
 )
-from bendybus.store.sql.session_locks import delivered_until, give_out, lock_in_hand, mark_of
 
 _EVERY_ROW: Final = (0, (1 << 63) - 1)
 # Of what kind what is due is, in the order of the statement's columns.
@@ -159,6 +160,7 @@ def read_reserved(
     """Read messages of a reservation in order, up to a count and a number of bytes."""
     first = from_sequence + database.offset(queue)
     count_max, bytes_max = limits
+    unfold_reserved(database, number)
 
     def read() -> list[StoredMessage]:
         # Another round only if all that was found is damaged, and set aside by now.

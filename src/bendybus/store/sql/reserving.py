@@ -6,6 +6,7 @@ writes, its end writes again, so both are bounded.
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -13,11 +14,13 @@ from bendybus.model.errors import ReaderLost
 from bendybus.model.ids import Instant
 from bendybus.model.operations import CommitReserved, GiveBack, Reserve, ReserveChosen, Reserved
 from bendybus.store.figures import Event
+from bendybus.store.sql import packs
 from bendybus.store.sql.damage import despite_damage
 from bendybus.store.sql.database import SqlDatabase, rows_of_queue
 from bendybus.store.sql.readers import ReaderKey, check_within, find_reservations, held_place
-from bendybus.store.sql.runs import unfold_around, unfold_oldest
+from bendybus.store.sql.runs import unfold_oldest
 from bendybus.store.sql.settling import Found, delete
+from bendybus.store.sql.unfolding import unfold_around
 
 # How often more sessions are looked at if those before had nothing; each time as many as messages
 # are wanted.
@@ -43,15 +46,27 @@ def reserve(database: SqlDatabase, operation: Reserve, now: Instant) -> Reserved
     for known in find_reservations(database, key, operation.after, place.position, 1):
         return Reserved(known.position, known.messages, known.bytes)
     unfold_oldest(database, key.queue, operation.count_max, now)
-    found = despite_damage(
-        database, rows_of_queue(key.queue), lambda: _find_free(database, operation, now)
-    )
-    if not found.ids:
-        return Reserved(operation.after, 0, 0)
-    made = _make(database, key, place.position, found.ids, found.size, now)
-    if found.sessions:
-        _note_emptied(database, key.queue, found.sessions, now)
-    return made
+    while True:
+        pack = _next_pack(database, operation, now)
+        end = _end_of(database, operation) if pack is None else pack.first
+        found = despite_damage(
+            database,
+            rows_of_queue(key.queue),
+            partial(_find_free, database, operation, end, now),
+        )
+        if found.ids:
+            made = _make(database, key, place.position, found.ids, found.size, now)
+            if found.sessions:
+                _note_emptied(database, key.queue, found.sessions, now)
+            return made
+        if pack is None:
+            return Reserved(operation.after, 0, 0)
+        # All that comes before has been looked at. One that is damaged is set aside, once.
+        begin = _begin_of(database, operation, pack)
+        if begin is not None:
+            made = Reserved(place.position + 1, begin.length, begin.size)
+            packs.reserve(database, begin, _write(database, key, made, now))
+            return made
 
 
 def reserve_chosen(database: SqlDatabase, operation: ReserveChosen, now: Instant) -> Reserved:
@@ -86,6 +101,10 @@ def commit(database: SqlDatabase, operation: CommitReserved, now: Instant) -> in
     # Two: with the last one gone there is nothing left to do.
     found = find_reservations(database, key, place.committed, until, 2)
     if found:
+        pack = packs.reserved(database, found[0].number)
+        if pack is not None:
+            packs.remove(database, [pack])
+            database.traffic.note(key.queue, Event.COMPLETED, pack.length)
         ids, bodies, size = _rows_of(database, found[0].number)
         if ids:
             bodies = [] if bodies == ids else bodies
@@ -115,6 +134,10 @@ def give_back(database: SqlDatabase, operation: GiveBack, now: Instant) -> Reser
     # It is nobody's from now on, so it is not active either: whoever opens it gets the rest.
     database.run("open_reader", (queue, name, operation.next_token, opened_at, 0))
     number, position, messages, size = found
+    pack = packs.reserved(database, number)
+    if pack is not None:
+        packs.reserve(database, pack, None)
+        database.traffic.note(queue, Event.RETURNED, pack.length)
     ids, _, _ = _rows_of(database, number)
     if ids:
         _free(database, queue, ids, now)
@@ -126,21 +149,45 @@ def give_back(database: SqlDatabase, operation: GiveBack, now: Instant) -> Reser
 def _make(
     database: SqlDatabase, key: ReaderKey, last: int, ids: Sequence[int], size: int, now: Instant
 ) -> Reserved:
-    """Write a reservation of messages, at least one."""
+    """Reserve messages, at least one."""
     made = Reserved(last + 1, len(ids), size)
-    row = database.row("make_reservation", (key.queue, key.name, *made, now))
-    assert row is not None, "its number"
-    database.run("reserve_messages", (database.array(ids), row[0]))
-    database.run("note_position", (key.queue, key.name, made.position, now))
-    database.traffic.note(key.queue, Event.DELIVERED, len(ids))
+    database.run("reserve_messages", (database.array(ids), _write(database, key, made, now)))
     return made
 
 
-def _find_free(database: SqlDatabase, operation: Reserve, now: Instant) -> _Free:
+def _write(database: SqlDatabase, key: ReaderKey, made: Reserved, now: Instant) -> int:
+    """Write a reservation; return its number."""
+    row = database.row("make_reservation", (key.queue, key.name, *made, now))
+    assert row is not None, "its number"
+    database.run("note_position", (key.queue, key.name, made.position, now))
+    database.traffic.note(key.queue, Event.DELIVERED, made.messages)
+    number: int = row[0]
+    return number
+
+
+def _next_pack(database: SqlDatabase, operation: Reserve, now: Instant) -> packs.Pack | None:
+    """Return the oldest free pack, if it begins where messages are wanted."""
+    pack = packs.oldest_free(database, operation.queue, now)
+    return None if pack is None or pack.first >= _end_of(database, operation) else pack
+
+
+def _begin_of(database: SqlDatabase, operation: Reserve, pack: packs.Pack) -> packs.Pack | None:
+    """Return as much of the beginning of a pack as is wanted; None if it is damaged."""
+    count_max = min(operation.count_max, _end_of(database, operation) - pack.first)
+    return packs.begin_of(database, pack, count_max, operation.bytes_max)
+
+
+def _end_of(database: SqlDatabase, operation: Reserve) -> int:
+    """Return the first row that is not wanted."""
+    first, end = rows_of_queue(operation.queue)
+    if operation.before is None:
+        return end
+    return min(end, max(first, operation.before + database.offset(operation.queue)))
+
+
+def _find_free(database: SqlDatabase, operation: Reserve, end: int, now: Instant) -> _Free:
+    """Find free messages that have rows, up to one."""
     queue = operation.queue
-    first, end = rows_of_queue(queue)
-    if operation.before is not None:
-        end = min(end, max(first, operation.before + database.offset(queue)))
     if queue in database.session_queues:
         return _find_in_sessions(database, operation, end, now)
     found = _sized(database, "find_reservable", (queue, now, operation.count_max, end))

@@ -7,7 +7,7 @@ looks at those messages one by one (`damage`).
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,16 @@ from bendybus.store.checksum import CHECKSUM_SIZE
 from bendybus.store.checksums import are_intact, seeds_of
 from bendybus.store.scan import Scan
 from bendybus.store.sql.database import COUNTER_BITS_HERE, rows_of_queue
+from bendybus.store.sql.packs import Found
 from bendybus.store.sql.runs import RUN_LENGTH_MAX, Run
+from bendybus.store.sql.scanned_packs import (
+    Bounds,
+    PackPart,
+    found_packs,
+    is_chosen,
+    part_of,
+    scanned_of,
+)
 from bendybus.store.sql.scanned_texts import marks_of, seeds_with_keys, slices_of
 from bendybus.store.sql.scanner import Suspicious, Uneven
 
@@ -59,6 +68,9 @@ class _Rows:
 
 class ScanConnection(ABC):
     """A connection that only reads, and how its engine writes columns."""
+
+    # Whether the engine keeps packs.
+    has_packs = False
 
     def scan(self, request: Scan) -> Scanned:
         """Read the next messages. Raises `Suspicious`, `EntityNotFound` or the engine's errors."""
@@ -127,8 +139,16 @@ class _Reading:
         at, width = self._start, min(request.count_max, IDS_TOGETHER_MAX)
         looked, is_widened = 0, False
         while at < self._end and looked < EMPTY_STRETCHES_MAX:
-            end = min(at + width, self._end)
             try:
+                packs = self._packs(at)
+                limit = min(self._end, packs[0].pack.first) if packs else self._end
+                if limit <= at:
+                    scanned, at = self._pack_columns(packs, at)
+                    if scanned.count:
+                        return scanned
+                    looked += 1
+                    continue
+                end = min(at + width, limit)
                 rows = self._rows(at, end)
                 if not len(rows.ids):
                     looked += 1
@@ -137,7 +157,7 @@ class _Reading:
                 if rows.bytes > request.bytes_max and width > 1:
                     width = max(1, min(width // 2, width * request.bytes_max // rows.bytes))
                     continue
-                if len(rows.ids) < width // 2 and not is_widened and end < self._end:
+                if len(rows.ids) < width // 2 and not is_widened and end < limit:
                     # Few of these are left: as many as wanted stand on a longer stretch.
                     width, is_widened = self._width_of(at), True
                     continue
@@ -146,15 +166,56 @@ class _Reading:
                 raise Suspicious from error
         return self._columns(_no_rows(), at)
 
+    def _packs(self, row: int) -> list[Found]:
+        """Return the next packs that reach beyond a row."""
+        if not self._connection.has_packs:
+            return []
+        found = self._row("scan_packs", self._row_zero, self._end, row)
+        assert found is not None, "an aggregate always has one row"
+        return found_packs(found[0])
+
+    def _pack_columns(self, packs: list[Found], start: int) -> tuple[Scanned, int]:
+        """Read messages of packs that follow each other, and return where they end."""
+        request = self._request
+        parts: list[PackPart] = []
+        at, left = start, Bounds(request.count_max, request.bytes_max)
+        for found in packs:
+            if found.pack.first > at or (parts and not left.has_room_for(found.pack)):
+                break
+            stop = min(self._end, left.stop_of(found.pack, at))
+            if is_chosen(found, request):
+                wanted = (
+                    request.has_texts or request.partition_keys is not None,
+                    request.has_bodies,
+                )
+                row = self._row("scan_chunk", found.pack.chunk, *wanted)
+                parts.append(part_of(row, found, at, stop, request))
+            left = left.less(found.pack, stop - at)
+            at = stop
+        following = at - self._offset if at < self._end else None
+        return scanned_of(parts, self._offset, following), at
+
     def _reserved(self, number: int) -> Scanned:
         """Read a reservation; none is large."""
         try:
-            found = self._row("scan_reserved_rows", self._start, self._end, number)
-            assert found is not None, "an aggregate always has one row"
-            ids = self._long_numbers(found[8], found[0]) + self._start
-            return self._columns(self._made_rows(found, ids), self._end)
+            if self._connection.has_packs:
+                row = self._row("scan_reserved_pack", number)
+                assert row is not None, "an aggregate always has one row"
+                for found in found_packs(row[0]):
+                    start = max(self._start, found.pack.first)
+                    if start < min(self._end, found.pack.end):
+                        return self._reserved_pack(found, start)
+            row = self._row("scan_reserved_rows", self._start, self._end, number)
+            assert row is not None, "an aggregate always has one row"
+            ids = self._long_numbers(row[8], row[0]) + self._start
+            return self._columns(self._made_rows(row, ids), self._end)
         except _UNREADABLE as error:
             raise Suspicious from error
+
+    def _reserved_pack(self, found: Found, start: int) -> Scanned:
+        """Read a pack that all of a reservation is."""
+        scanned, stop = self._pack_columns([found], start)
+        return replace(scanned, next_sequence=None) if stop >= found.pack.end else scanned
 
     def _rows(self, first: int, end: int) -> _Rows:
         name, more = "scan_rows", self._request.choice

@@ -30,10 +30,19 @@ def forget(database: SqlDatabase, operation: ForgetSeen, now: Instant) -> int:
 
 def digest_of(message: Message) -> bytes | None:
     """Return what stands for the message's id together with its key, if it has an id."""
-    if not message.message_id:
+    message_id = message.message_id
+    if not message_id:
         return None
-    key = key_of(message, has_duplicate_detection=False)
-    # The length tells where the one ends; no key is told from an empty one.
-    head = "-" if key is None else f"{len(key)}:{key}"
-    whole = (head + message.message_id).encode("utf-8", "surrogatepass")
-    return blake2b(whole, digest_size=DIGEST_SIZE).digest()
+    if message.session_id is None and message.partition_key is None:
+        whole = "-" + message_id
+    else:
+        key = key_of(message, has_duplicate_detection=False)
+        assert key is not None, "it has one of the two"
+        # The length tells where the one ends; no key is told from an empty one.
+        whole = f"{len(key)}:{key}{message_id}"
+    try:
+        encoded = whole.encode()
+    except UnicodeEncodeError:
+        # Only then: to ask for it takes longer than the digest.
+        encoded = whole.encode("utf-8", "surrogatepass")
+    return blake2b(encoded, digest_size=DIGEST_SIZE).digest()

@@ -23,9 +23,9 @@ from bendybus.store.marks import marks_to_text
 from bendybus.store.sql.counting import count_in, count_out
 from bendybus.store.sql.database import SqlDatabase, rows_of_queue
 from bendybus.store.sql.litter import throw_away
-from bendybus.store.sql.runs import unfold_around
 from bendybus.store.sql.session_locks import take_back
 from bendybus.store.sql.shared_bodies import release
+from bendybus.store.sql.unfolding import unfold_around
 
 # How messages that are received by session are found to pass their guard.
 _IN_SESSIONS: Final = {

@@ -6,14 +6,12 @@ queue is one commit, which is why nothing is published twice: whoever comes agai
 
 import json
 import logging
-from array import array
 from collections.abc import Sequence
 from typing import Any, Final
-from zlib import crc32
 
 from bendybus.model.errors import ArgumentInvalid, QuotaExceeded
 from bendybus.model.ids import Instant, QueueNumber
-from bendybus.model.packed_messages import fields_to_text, unpack
+from bendybus.model.packed_messages import PackedRows
 from bendybus.model.staging import (
     NO_BATCH,
     AbandonStages,
@@ -25,6 +23,7 @@ from bendybus.model.staging import (
     DropChunk,
     DropStage,
     ExpireStages,
+    FoldedRows,
     ForgetStage,
     ForgetWriters,
     KeepChunk,
@@ -33,8 +32,9 @@ from bendybus.model.staging import (
     Unfinished,
     WriterKey,
 )
-from bendybus.store.checksum import encoded_fields
+from bendybus.store.sql import chunks
 from bendybus.store.sql.database import SqlDatabase
+from bendybus.store.sql.packs import contents_of
 
 # How many chunks of a deleted entity go in one turn: some megabytes.
 REMOVED_CHUNKS_MAX: Final = 4
@@ -58,7 +58,7 @@ def keep_chunk(database: SqlDatabase, operation: KeepChunk, now: Instant) -> int
     del now
     queue, messages = operation.queue, operation.messages
     database.offset(queue)
-    size = len(messages.contents)
+    size = messages.content_bytes
     staged = _value(database, "staged_bytes", (queue,))
     if staged + size > operation.bytes_max:
         raise QuotaExceeded(
@@ -66,8 +66,7 @@ def keep_chunk(database: SqlDatabase, operation: KeepChunk, now: Instant) -> int
             f" have {operation.bytes_max}; {size} more came. Publish or abandon some first."
         )
     place = (queue, operation.stage, operation.ordinal, len(messages))
-    parts = (fields_to_text(messages), messages.sizes.tobytes(), messages.contents)
-    database.run("keep_chunk", (*place, size, _checksum(place, parts), *parts))
+    database.run("keep_chunk", (*place, size, *chunks.written(place, messages)))
     return 0
 
 
@@ -161,22 +160,43 @@ def forget_writers(database: SqlDatabase, operation: ForgetWriters, now: Instant
     return database.changed
 
 
-def next_chunk(database: SqlDatabase, queue: QueueNumber, stages: Sequence[int]) -> Chunk | None:
-    """Return the first chunk that one of the stages has in the queue, by stage and ordinal."""
+def next_chunks(
+    database: SqlDatabase, queue: QueueNumber, stages: Sequence[int], count_max: int
+) -> list[Chunk]:
+    """Return the first chunk that one of the stages has in the queue, by stage and ordinal.
+
+    If it can be published as it is, those that follow and can be come with it.
+    """
     database.offset(queue)
     found = (
         database.row("first_stage_with_chunks", (queue, database.array(stages))) if stages else None
     )
     if found is None:
-        return None
+        return []
+    if database.keeps_packs and (folded := _folded(database, queue, found[0], count_max)):
+        return folded
     row = database.row("next_chunk", (queue, found[0]))
     assert row is not None, "looked up above, in the same commit"
-    number, stage, ordinal, count, checksum, *parts = row
-    if not _is_intact((queue, stage, ordinal, count), checksum, parts):
+    number, stage, ordinal, count, *parts = row
+    messages = chunks.read((queue, stage, ordinal, count), parts)
+    if messages is None:
         _log.error("a chunk of staged messages is damaged: queue=%d chunk=%d", queue, number)
-        return Chunk(number, stage, None, count)
-    fields, sizes, contents = parts
-    return Chunk(number, stage, unpack(contents, array("I", sizes), fields), count)
+    elif isinstance(messages, PackedRows):
+        messages = contents_of(messages)
+    return [Chunk(number, stage, messages, count)]
+
+
+def _folded(database: SqlDatabase, queue: QueueNumber, stage: int, count_max: int) -> list[Chunk]:
+    """Return the first chunks of a stage, as long as they can be published as they are."""
+    folded: list[Chunk] = []
+    for number, ordinal, count, checksum, fields in json.loads(
+        _value(database, "next_chunks", (queue, stage, count_max))
+    ):
+        said = chunks.said_of_columns((queue, stage, ordinal, count), checksum, fields)
+        if said is None:
+            break
+        folded.append(Chunk(number, stage, FoldedRows(chunks.life_of(said)), count))
+    return folded
 
 
 def unfinished(database: SqlDatabase) -> list[Unfinished]:
@@ -229,17 +249,3 @@ def _value(database: SqlDatabase, name: str, bindings: tuple[Any, ...]) -> Any: 
     found = database.row(name, bindings)
     assert found is not None, "an aggregate always has one row"
     return found[0]
-
-
-def _is_intact(place: tuple[int, ...], checksum: int, parts: Sequence[Any]) -> bool:
-    """Say whether a chunk is as it was written; changed bytes may also change a value's type."""
-    try:
-        return checksum == _checksum(place, parts)
-    except (TypeError, AttributeError):
-        return False
-
-
-def _checksum(place: tuple[int, ...], parts: Sequence[Any]) -> int:
-    """Cover all of a chunk, and where it belongs."""
-    fields, sizes, contents = parts
-    return crc32(contents, crc32(sizes, crc32(fields.encode(), crc32(encoded_fields(*place)))))

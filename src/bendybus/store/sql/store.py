@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from bendybus.model.errors import MessageLockLost, ServerBusy, StoreUnavailable
 from bendybus.model.ids import EntityNumber, Instant, QueueNumber, SubQueue
 from bendybus.model.message import Lock, StoredMessage
-from bendybus.model.operations import Answer, Operation, Transfer
+from bendybus.model.operations import Answer, Append, Operation, Transfer
 from bendybus.model.scanned import Scanned
 from bendybus.model.staging import Chunk, StagedTally, Unfinished
 from bendybus.model.store_status import StoreState, StoreStatus
@@ -123,7 +123,11 @@ class SqlStore(Sharing, Generic[D]):
                 raise MessageLockLost("The lock on a message of the batch is not held.")
             return answers
 
-        return self._lane.submit(work, is_synced=any(map(applying.is_synced, operations)))
+        return self._lane.submit(
+            work,
+            is_synced=any(map(applying.is_synced, operations)),
+            is_one_append=len(operations) == 1 and type(operations[0]) is Append,
+        )
 
     def acquire(self, request: Acquire, *, now: Instant) -> "asyncio.Future[list[StoredMessage]]":
         """Lock free messages."""
@@ -262,11 +266,13 @@ class SqlStore(Sharing, Generic[D]):
         """Count locked messages by queue."""
         return self._lane.submit(counting.locked, is_synced=False)
 
-    def next_chunk(
-        self, queue: QueueNumber, stages: Sequence[int]
-    ) -> "asyncio.Future[Chunk | None]":
-        """Return the first chunk of some stages."""
-        return self._lane.submit(lambda db: staging.next_chunk(db, queue, stages), is_synced=False)
+    def next_chunks(
+        self, queue: QueueNumber, stages: Sequence[int], count_max: int = 1
+    ) -> "asyncio.Future[list[Chunk]]":
+        """Return the first chunks of some stages."""
+        return self._lane.submit(
+            lambda db: staging.next_chunks(db, queue, stages, count_max), is_synced=False
+        )
 
     def unfinished(self) -> "asyncio.Future[list[Unfinished]]":
         """Return the decisions that are not carried out."""

@@ -17,6 +17,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,14 +26,14 @@ import apsw
 from bendybus.model.errors import DataFolderUnusable
 from bendybus.model.ids import SubQueue
 from bendybus.store.port import UNTIL_REOPENED
-from bendybus.store.sql.database import SqlDatabase
+from bendybus.store.sql.database import COUNTER_BITS_HERE, SqlDatabase
 from bendybus.store.sqlite.notes import NOTE_NAMES, are_notes_left, drop_notes
 from bendybus.store.sqlite.private_files import keep_private
 from bendybus.store.sqlite.seen_index import SeenIndex
-from bendybus.store.sqlite.statements import SCHEMA, STATEMENTS
+from bendybus.store.sqlite.statements import ARRIVING, SCHEMA, STATEMENTS
 from bendybus.store.sqlite.upgrading import upgrade
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 # Files since this one are upgraded when they are opened.
 OLDEST_VERSION: Final = 2
 APPLICATION_ID: Final = 0x42454E44  # "BEND"
@@ -73,25 +74,56 @@ class SqliteDatabase(SqlDatabase):
         super().__init__(is_shared=is_shared)
         self.connection = connection
         self.statements = STATEMENTS
-        self.execute = connection.execute
+        self.execute = self._execute
         self._pacing = pacing
         self._is_synced = True
-        self._log_pages = 0
+        # How many pages had been written to the log when it was last written back.
+        self._pages_before = 0
+        # What a commit of one append is to write: a row of the log of ids, and all of it.
+        self._ids: tuple[int, int, bytes] | None = None
+        self._append: tuple[Any, ...] | None = None
+        # What `find_room` says of queues, while whole appends are all that is done.
+        self._rooms: dict[int, tuple[int, int]] = {}
         connection.wal_autocheckpoint(0)
-        connection.set_wal_hook(self._note_log)
+        if not is_shared:
+            connection.execute(ARRIVING)
         self.load()
 
     def load(self) -> None:
         """Read what is known of the file while it is open, and end what its last user held."""
         super().load()
+        self.note_packs()
         self.end_holds()
-        seen = SeenIndex(self)
+        seen = SeenIndex(self, self._log_ids)
         seen.load(self.execute(STATEMENTS["logged_ids"]))
         self.seen = seen
+
+    def note_packs(self) -> None:
+        """Look which queues have packs. Only who is alone with the file makes more of them."""
+        found = self.rows("queues_with_packs", (COUNTER_BITS_HERE,))
+        self.queues_with_packs = {queue for (queue,) in found}
+        self.keeps_packs = not self.is_shared
+        if self.queues_with_packs and find_spec("pyarrow") is None:
+            raise DataFolderUnusable(
+                f"{self.connection.filename} holds messages that were written in bulk, and Arrow,"
+                " which reads them, is not installed; pip install 'bendybus[bulk]'"
+            )
+
+    def keep_no_packs(self) -> None:
+        """Make no more packs while the file is open."""
+        self.keeps_packs = False
 
     def end_holds(self) -> None:
         """Free what was held by who looked after the store before (promise 10)."""
         self.run("end_holds", (UNTIL_REOPENED,))
+
+    def _execute(
+        self, text: str, bindings: tuple[Any, ...] = (), *, can_cache: bool = True
+    ) -> apsw.Cursor:
+        self._rooms.clear()
+        if self.is_untouched:
+            self._touch()
+        return self.connection.execute(text, bindings, can_cache=can_cache)
 
     def run(self, name: str, bindings: tuple[Any, ...] = ()) -> None:
         """Execute a statement that returns nothing."""
@@ -134,6 +166,54 @@ class SqliteDatabase(SqlDatabase):
         self.execute("BEGIN IMMEDIATE")
         self.begin_work()
 
+    def begin_one(self, *, is_synced: bool) -> None:
+        """Put the beginning off until it is known what the commit is."""
+        self._set_synced(is_synced=is_synced)
+        self.is_untouched = True
+        self.begin_work()
+
+    def find_room(self, queue: int) -> tuple[int, int]:
+        """Ask outside of the commit: nobody else writes to the file."""
+        room = self._rooms.get(queue)
+        if room is None:
+            found = self.connection.execute(STATEMENTS["find_room"], (queue,)).fetchall()
+            rows: list[tuple[Any, ...]] = found
+            [(counter, bytes_held)] = rows
+            room = self._rooms[queue] = counter, bytes_held
+        return room
+
+    def append_whole(
+        self, queue: int, first: int, now: int, size: int, contents: Sequence[bytes]
+    ) -> None:
+        """Keep what the commit is to write."""
+        digests = None if self._ids is None else self._ids[2]
+        bodies = self.blobs(contents)
+        self._append = (queue, first, now, len(contents), size, digests, bodies)
+        self._ids = None
+
+    def _log_ids(self, queue: int, seen_at: int, digests: bytes) -> None:
+        """Write a row of the log of ids, or keep it for `append_whole`."""
+        ids = queue, seen_at, digests
+        if self.is_untouched:
+            self._ids = ids
+        else:
+            self.run("log_seen", ids)
+
+    def _touch(self) -> None:
+        """Begin after all, with what was kept: there is more to do than one statement can."""
+        ids, append = self._ids, self._append
+        self._let_be()
+        self.execute("BEGIN IMMEDIATE")
+        if ids is not None:
+            self.run("log_seen", ids)
+        if append is not None:
+            self.run("append_whole", append)
+
+    def _let_be(self) -> None:
+        """Keep nothing for a commit of one append any more."""
+        self.is_untouched = False
+        self._ids = self._append = None
+
     def _set_synced(self, *, is_synced: bool) -> None:
         """Say whether the next commit waits for the disk."""
         if is_synced != self._is_synced:
@@ -142,8 +222,33 @@ class SqliteDatabase(SqlDatabase):
 
     def commit(self) -> None:
         """Commit what was begun, unless it was undone."""
-        if self.connection.in_transaction:
+        if self.is_untouched:
+            append = self._append
+            self._let_be()
+            if append is not None:
+                self._commit_whole(append)
+        elif self.connection.in_transaction:
             self.execute("COMMIT")
+
+    def _commit_whole(self, append: tuple[Any, ...]) -> None:
+        try:
+            self.connection.execute(STATEMENTS["append_whole"], append)
+        except (OverflowError, TypeError, ValueError) as error:
+            # A value that no column takes is the caller's defect, here as in any other statement.
+            raise apsw.MismatchError(str(error)) from error
+        queue, _, _, count, size, *_ = append
+        counter, bytes_held = self._rooms[queue]
+        self._rooms[queue] = counter + count, bytes_held + size
+
+    def undo(self) -> None:
+        """Undo the commit that was begun, or put off."""
+        self._let_be()
+        super().undo()
+
+    def roll_back(self) -> None:
+        """Undo what was done, if it was more than one statement: that undoes itself."""
+        if self.connection.in_transaction:
+            self.execute("ROLLBACK")
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
@@ -166,10 +271,12 @@ class SqliteDatabase(SqlDatabase):
 
     def write_back(self) -> bool:
         """Write a long log back into the main file, as far as readers allow."""
-        if self._log_pages < self._pacing.log_pages_max:
+        # Asked for, and not heard of by a hook, for which a commit would need the interpreter.
+        pages, _ = self.connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)
+        if pages - self._pages_before < self._pacing.log_pages_max:
             return False
         self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        self._log_pages = 0
+        self._pages_before = pages
         return True
 
     def close(self) -> None:
@@ -180,10 +287,6 @@ class SqliteDatabase(SqlDatabase):
         """Close after a failure, touching nothing (rule 3)."""
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self.connection.close(force=True)
-
-    def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self._log_pages = pages
-        return apsw.SQLITE_OK
 
 
 def open_database(path: Path, pacing: Pacing, *, vfs: str | None = None) -> SqliteDatabase:

@@ -32,8 +32,8 @@ class SqliteFailures:
         return isinstance(error, _LASTING)
 
     def is_unwritten(self, error: Exception) -> bool:
-        """Say whether nothing was written: a full disk is found before the commit is."""
-        return isinstance(error, apsw.FullError)
+        """Say whether nothing was written: these are found before the commit is."""
+        return isinstance(error, (apsw.FullError, apsw.BusyError, *_OF_REQUEST))
 
     def is_passing(self, error: Exception) -> bool:
         """Say whether another program has the file just now, or the store has left it."""

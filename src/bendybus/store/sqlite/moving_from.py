@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from bendybus.store.moving.moving import Change, MoveFailed, Notes, Taken
 from bendybus.store.moving.tables import BODY, NUMBERED, SEEN, Key, MovedTable, Row
+from bendybus.store.sql.packs import unfold_some
 from bendybus.store.sql.seen_ids import DIGEST_SIZE
 from bendybus.store.sqlite.data_folder import sync_folder
 from bendybus.store.sqlite.database import SqliteDatabase
@@ -48,15 +49,23 @@ class SqliteSource:
         self._openings = self._store.openings
         try:
             self._in_lane(lambda db: make_notes(db.connection, is_shared=is_shared))
+            self._unfold()
         except BaseException:
             self._give_turn()
             raise
+
+    def _unfold(self) -> None:
+        """Make rows of all packs: servers have none."""
+        self._in_lane(SqliteDatabase.keep_no_packs)
+        while self._in_lane(unfold_some):
+            continue
 
     def end(self) -> None:
         """Note nothing any more; nobody does once the file is closed."""
         try:
             if self._openings == self._store.openings and not self._has_left:
                 self._in_lane(lambda db: drop_notes(db.connection))
+                self._in_lane(SqliteDatabase.note_packs)
         finally:
             self._give_turn()
 

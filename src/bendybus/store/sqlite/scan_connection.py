@@ -20,6 +20,8 @@ _BUSY_TIMEOUT_MS: Final = 2000
 class SqliteScanConnection(ScanConnection):
     """See `bendybus.store.sql.scanning`."""
 
+    has_packs = True
+
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 

@@ -1,4 +1,4 @@
--- One messaging store. Version 7.
+-- One messaging store. Version 8.
 --
 -- The id of a message is its queue's number and its counter in one integer,
 --     number << 44 | counter
@@ -154,8 +154,10 @@ CREATE TABLE transfer (
     PRIMARY KEY (source, sequence)
 ) WITHOUT ROWID;
 
--- Messages that a writer has brought and not published yet, many in a row: a chunk, in the store
--- that they are for. Where one content ends and the next begins, say `sizes`.
+-- Messages that a writer has brought, many in a row: a chunk, in the store that they are for. They are
+-- contents, and where one ends and the next begins, say `sizes`; or they are columns, those beside
+-- the bodies in `sizes` and the bodies in `contents`. One whose stage is below nought is published,
+-- and part of its queue: see `pack`.
 CREATE TABLE staged (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     queue    INTEGER NOT NULL,
@@ -167,6 +169,22 @@ CREATE TABLE staged (
     fields   TEXT NOT NULL,
     sizes    BLOB NOT NULL,
     contents BLOB NOT NULL
+);
+
+-- Messages that were written in bulk and nobody has looked at yet: so many rows of `message` from
+-- `first` on, whose contents a published chunk has from `start` on. The size is that of all of them.
+CREATE TABLE pack (
+    first       INTEGER PRIMARY KEY,
+    length      INTEGER NOT NULL,
+    chunk       INTEGER NOT NULL,
+    start       INTEGER NOT NULL,
+    size        INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    expires_at  INTEGER,
+    -- Whose they are, while a reader keeps all of them for itself.
+    reservation INTEGER,
+    checksum    INTEGER NOT NULL,
+    is_damaged  INTEGER NOT NULL DEFAULT 0
 );
 
 -- Stages, at the home of their writer: here before the first of their chunks, and gone after the
@@ -255,7 +273,12 @@ CREATE INDEX session_changed ON session (queue, state_set_at) WHERE state_set_at
 CREATE INDEX run_expiring ON run (expires_at) WHERE expires_at IS NOT NULL AND is_damaged = 0;
 CREATE INDEX seen_age ON seen (queue, seen_at);
 CREATE INDEX staged_order ON staged (queue, stage, ordinal);
-CREATE INDEX staged_size ON staged (queue, size);
+CREATE INDEX staged_size ON staged (queue, size) WHERE stage >= 0;
+CREATE INDEX pack_free ON pack (first) WHERE reservation IS NULL AND is_damaged = 0;
+CREATE INDEX pack_expiring ON pack (expires_at)
+    WHERE expires_at IS NOT NULL AND reservation IS NULL AND is_damaged = 0;
+CREATE INDEX pack_chunk ON pack (chunk);
+CREATE INDEX pack_reserved ON pack (reservation) WHERE reservation IS NOT NULL;
 CREATE INDEX stage_of_writer ON stage (queue, writer, batch);
 CREATE INDEX stage_age ON stage (opened_at) WHERE state < 2;
 CREATE INDEX stage_stale ON stage (state) WHERE state = 3;

@@ -6,7 +6,7 @@ callers has added is taken back when that is rolled back.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from bendybus.model.ids import Instant
@@ -21,8 +21,10 @@ FORGOTTEN_IDS_MAX: Final = 2000
 class SeenIndex(SeenIds):
     """See `SeenIds`."""
 
-    def __init__(self, database: SqlDatabase) -> None:
+    def __init__(self, database: SqlDatabase, log: Callable[[int, int, bytes], None]) -> None:
         self._database: Final = database
+        # Writes a row of the log: a queue, a time, digests.
+        self._log: Final = log
         self._queues: dict[int, dict[bytes, int]] = {}
         # What to write back if the work under way is undone: None for what was not there.
         self._before: list[tuple[int, Mapping[bytes, int | None]]] = []
@@ -80,9 +82,6 @@ class SeenIndex(SeenIds):
                 else:
                     known[digest] = seen_at
         self._before.clear()
-
-    def _log(self, queue: int, seen_at: int, digests: bytes) -> None:
-        self._database.run("log_seen", (queue, seen_at, digests))
 
     def of(self, queue: int) -> dict[bytes, int]:
         """Return the ids of one queue. Who changes them notes what they were before."""

@@ -86,6 +86,7 @@ class SharedSqliteDatabase(SqliteDatabase):
         self._data_version = self._version_of_data()
         self.generation = self._generation_there()
         self.load_queues()
+        self.note_packs()
         self.seen = SharedSeenIndex(self)
         self.seen.follow()
 
@@ -108,6 +109,10 @@ class SharedSqliteDatabase(SqliteDatabase):
             raise Elsewhere(_MOVED)
         self._follow()
         self.begin_work()
+
+    def begin_one(self, *, is_synced: bool) -> None:
+        """Begin at once: between a look and the commit another may write."""
+        self.begin(is_synced=is_synced)
 
     def commit(self) -> None:
         """Commit; what is on a disk that failed meanwhile nobody can say."""

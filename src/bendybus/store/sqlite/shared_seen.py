@@ -19,7 +19,7 @@ class SharedSeenIndex(SeenIndex):
     """See `SeenIds`."""
 
     def __init__(self, database: SqlDatabase) -> None:
-        super().__init__(database)
+        super().__init__(database, self._log_as)
         self._last: _LogRow | None = None
         # The last row as it was before the work that may be undone.
         self._last_before: _LogRow | None = None
@@ -65,7 +65,7 @@ class SharedSeenIndex(SeenIndex):
         super().undo()
         self._last = self._last_before
 
-    def _log(self, queue: int, seen_at: int, digests: bytes) -> None:
+    def _log_as(self, queue: int, seen_at: int, digests: bytes) -> None:
         row = self._database.row("log_seen_as", (queue, seen_at, digests))
         assert row is not None, "its number"
         self._last = (row[0], queue, seen_at, digests)

@@ -1,4 +1,4 @@
-"""The statements of this engine by their names, and the text that makes its tables."""
+"""The statements of this engine by their names, and the texts that make its tables."""
 
 from importlib.resources import files
 from typing import Final
@@ -9,3 +9,5 @@ _FOLDER: Final = files("bendybus.store.sqlite")
 
 STATEMENTS: Final = read_statements(_FOLDER)
 SCHEMA: Final = _FOLDER.joinpath("schema.sql").read_text(encoding="utf-8")
+# What a connection has beside the tables, for itself alone.
+ARRIVING: Final = _FOLDER.joinpath("arriving.sql").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from bendybus.columns.kept_rows import unpacked
 from bendybus.model.errors import ArgumentInvalid, EntityNotFound, MessageLockLost, QuotaExceeded
 from bendybus.model.ids import Instant, QueueNumber
 from bendybus.model.message import Message
@@ -22,15 +23,19 @@ from bendybus.model.staging import (
     DropChunk,
     DropStage,
     ExpireStages,
+    FoldedRows,
     ForgetStage,
     ForgetWriters,
     KeepChunk,
     OpenStage,
+    PublishChunk,
     StagedTally,
     Unfinished,
     WriterKey,
 )
 from bendybus.store.port import QueueCounts, Store
+from bendybus.store.scan import Scan
+from bendybus.testing.store_contract.packed_rows import columns_of
 from bendybus.testing.store_contract.subject import (
     MAIN,
     NOON,
@@ -80,18 +85,29 @@ async def stage(
 
 async def publish_next(store: Store, stages: Sequence[int], queue: QueueNumber = MAIN) -> bool:
     """Publish the next chunk of some stages; say whether there was one."""
-    chunk = await store.next_chunk(queue, stages)
-    if chunk is None or chunk.messages is None:
-        return False
-    append = Append(queue, chunk.messages, ROOMY)
-    await store.apply([append, DropChunk(chunk.number)], now=NOON, is_strict=True)
-    return True
+    for chunk in await store.next_chunks(queue, stages):
+        await store.apply(publishing(chunk, queue), now=NOON, is_strict=True)
+        return True
+    return False
+
+
+def contents_as_sent(numbers: Sequence[int]) -> list[tuple[bytes, str | None]]:
+    """Return contents and keys of the messages that `columns_of` says, all of the key "red"."""
+    made = unpacked(columns_of(numbers, key="red"))
+    return [(message.content, message.partition_key) for message in made]
+
+
+def publishing(chunk: Chunk, queue: QueueNumber = MAIN) -> list[Operation]:
+    """Return what publishes a chunk, whichever way it can be."""
+    if isinstance(chunk.messages, FoldedRows):
+        return [PublishChunk(queue, chunk.number, None, ROOMY)]
+    assert chunk.messages is not None
+    return [Append(queue, chunk.messages, ROOMY), DropChunk(chunk.number)]
 
 
 async def some_chunk(store: Store, number: int, queue: QueueNumber = MAIN) -> Chunk:
     """Return the first chunk of a stage."""
-    chunk = await store.next_chunk(queue, [number])
-    assert chunk is not None
+    [chunk] = await store.next_chunks(queue, [number])
     return chunk
 
 
@@ -176,13 +192,45 @@ class StagingContract(StoreSubject):
     ) -> None:
         await stage(store, 1, b"a")
         chunk = await some_chunk(store, 1)
-        assert chunk.messages is not None
         assert await publish_next(store, [1])
-        again: list[Operation] = [Append(MAIN, chunk.messages, ROOMY), DropChunk(chunk.number)]
         with pytest.raises(MessageLockLost):
-            await store.apply(again, now=NOON, is_strict=True)
+            await store.apply(publishing(chunk), now=NOON, is_strict=True)
         assert await contents_of(store) == [b"a"]
-        assert await store.next_chunk(MAIN, [1]) is None
+        assert await store.next_chunks(MAIN, [1]) == []
+
+    @promise(13)
+    @pytest.mark.parametrize("queue", [MAIN, PART], ids=["conventional", "partitioned"])
+    async def test_columns_are_published_as_the_messages_that_they_say(
+        self, store: Store, make_store: StoreMaker, queue: QueueNumber
+    ) -> None:
+        for stage_number, numbers in ((1, range(3)), (2, range(3, 5))):
+            columns = columns_of(numbers, key="red")
+            await do(store, KeepChunk(queue, stage_number, 0, columns, ROOMY))
+            assert await publish_next(store, [stage_number], queue)
+        store = await make_store()
+        assert await store.staged_tally() == StagedTally(0, 0)
+        wanted = [each for numbers in (range(3), range(3, 5)) for each in contents_as_sent(numbers)]
+        assert (await store.counts(queue)).messages == 5
+        scanned = await store.scan(Scan(queue, 0, 1 << 63, 100, ROOMY))
+        assert scanned.count == 5
+        messages = await store.browse(queue, from_sequence=0, count_max=100, bytes_max=ROOMY)
+        assert [(each.content, each.partition_key) for each in messages] == wanted
+        assert [each.sequence for each in messages] == list(scanned.sequences)
+        assert len({each.sequence for each in messages}) == 5
+
+    @promise(13)
+    async def test_columns_that_do_not_fit_are_refused_and_stay(self, store: Store) -> None:
+        await do(store, KeepChunk(MAIN, 1, 0, columns_of(range(3)), ROOMY))
+        [chunk] = await store.next_chunks(MAIN, [1])
+        operations = publishing(chunk)
+        for operation in operations:
+            if isinstance(operation, Append | PublishChunk):
+                operation.bytes_max = 10
+        with pytest.raises(QuotaExceeded):
+            await store.apply(operations, now=NOON, is_strict=True)
+        assert await store.counts(MAIN) == QueueCounts(0, 0)
+        assert await publish_next(store, [1])
+        assert (await store.counts(MAIN)).messages == 3
 
     @promise(13)
     async def test_a_chunk_brings_all_that_was_said(
@@ -323,7 +371,7 @@ class StagingContract(StoreSubject):
         with pytest.raises(EntityNotFound):
             await do(store, Decide(WriterKey(nowhere, "w"), 0, []))
         with pytest.raises(EntityNotFound):
-            await store.next_chunk(nowhere, [1])
+            await store.next_chunks(nowhere, [1])
 
     @promise(13)
     async def test_what_is_staged_goes_with_its_entity(self, store: Store) -> None:
@@ -334,9 +382,9 @@ class StagingContract(StoreSubject):
             continue
         assert await store.unfinished() == []
         assert await store.stale_stages(count_max=9) == []
-        assert await store.next_chunk(PART, [2]) is not None
+        assert await store.next_chunks(PART, [2]) != []
         await store.put_entities([ORDERS])
-        assert await store.next_chunk(MAIN, [1]) is None
+        assert await store.next_chunks(MAIN, [1]) == []
         assert await do(store, OpenStage(WRITER, 0, 1)) == 1
 
     @promise(7)

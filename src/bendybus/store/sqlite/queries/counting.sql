@@ -23,9 +23,15 @@ SELECT json_group_array(json_array(
                               AND d.until >= old.id AND d.nonce IS NOT old.nonce)
                      LIMIT 1)) END,
            CASE WHEN q.message_count > 0 THEN
-               (SELECT enqueued_at FROM run
-                 WHERE first >= q.number << ?1 AND first < (q.number + 1) << ?1 AND is_damaged = 0
-                 ORDER BY first LIMIT 1) END,
+               coalesce(
+                   (SELECT enqueued_at FROM run
+                     WHERE first >= q.number << ?1 AND first < (q.number + 1) << ?1
+                       AND is_damaged = 0
+                     ORDER BY first LIMIT 1),
+                   (SELECT enqueued_at FROM pack INDEXED BY pack_free
+                     WHERE first >= q.number << ?1 AND first < (q.number + 1) << ?1
+                       AND reservation IS NULL AND is_damaged = 0
+                     ORDER BY first LIMIT 1)) END,
            q.message_bytes,
            (SELECT ifnull(sum(messages), 0) FROM reservation WHERE queue = q.number)))
   FROM carray(?2) c CROSS JOIN queue q ON q.number = c.value;

@@ -43,4 +43,6 @@ SELECT (SELECT min(locked_until) FROM message INDEXED BY message_locked
          WHERE expires_at IS NOT NULL AND locked_until IS NULL AND state = 0),
        (SELECT min(enqueued_at) FROM message INDEXED BY message_scheduled WHERE state = 2),
        (SELECT min(expires_at) FROM run INDEXED BY run_expiring
-         WHERE expires_at IS NOT NULL AND is_damaged = 0);
+         WHERE expires_at IS NOT NULL AND is_damaged = 0),
+       (SELECT min(expires_at) FROM pack INDEXED BY pack_expiring
+         WHERE expires_at IS NOT NULL AND reservation IS NULL AND is_damaged = 0);

@@ -19,6 +19,13 @@ INSERT INTO body (id, content) SELECT ?1 + rowid - 1, value FROM carray(?2);
 INSERT INTO message (id, queue, state, delivery_count, enqueued_at, body, size)
 SELECT ?1 + rowid - 1, ?2, 0, 0, ?3, ?1 + rowid - 1, length(value) FROM carray(?4);
 
+-- name: find_room
+SELECT next_counter, message_bytes FROM queue WHERE number = ?1;
+
+-- name: append_whole
+INSERT INTO arriving (queue, first, now, count, bytes, digests, contents)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+
 -- name: append_packed_bodies
 INSERT INTO body (id, content)
 SELECT ?1 + rowid - 1,

@@ -25,5 +25,6 @@ SELECT ?1 + c.rowid - 1, ?2, 0, 0, m.enqueued_at, m.body, m.size, m.session_id, 
 -- name: extent
 SELECT message_count, message_bytes, next_counter,
        min(ifnull((SELECT min(id) FROM message WHERE id >= ?2 AND id < ?3), ?3),
-           ifnull((SELECT min(first) FROM run WHERE first >= ?2 AND first < ?3), ?3))
+           ifnull((SELECT min(first) FROM run WHERE first >= ?2 AND first < ?3), ?3),
+           ifnull((SELECT min(first) FROM pack WHERE first >= ?2 AND first < ?3), ?3))
   FROM queue WHERE number = ?1;

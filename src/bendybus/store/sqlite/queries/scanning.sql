@@ -58,7 +58,8 @@ SELECT CAST(group_concat(10000000 + octet_length(b.content), '') AS BLOB)
 
 -- name: scan_next
 SELECT (SELECT min(id) FROM message WHERE id >= ?1 AND id < ?2),
-       (SELECT min(first) FROM run WHERE first >= ?1 AND first < ?2);
+       (SELECT min(first) FROM run WHERE first >= ?1 AND first < ?2),
+       (SELECT min(first) FROM pack WHERE first >= ?1 AND first < ?2);
 
 -- name: scan_end
 -- Where so many messages have been passed.

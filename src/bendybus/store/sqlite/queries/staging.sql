@@ -8,7 +8,8 @@ SELECT published, batch FROM writer WHERE queue = ?1 AND name = ?2;
 INSERT INTO stage (number, queue, writer, batch, opened_at, state) VALUES (?1, ?2, ?3, ?4, ?5, 0);
 
 -- name: staged_bytes
-SELECT coalesce(sum(size), 0) FROM staged INDEXED BY staged_size WHERE queue = ?1;
+SELECT coalesce(sum(size), 0) FROM staged INDEXED BY staged_size
+ WHERE queue = ?1 AND stage >= 0;
 
 -- name: keep_chunk
 INSERT INTO staged (queue, stage, ordinal, messages, size, checksum, fields, sizes, contents)
@@ -58,7 +59,7 @@ SELECT json_group_array(json_array(queue, name, batch)) FROM writer INDEXED BY w
  WHERE batch IS NOT NULL;
 
 -- name: staged_tally
-SELECT (SELECT coalesce(sum(size), 0) FROM staged INDEXED BY staged_size),
+SELECT (SELECT coalesce(sum(size), 0) FROM staged INDEXED BY staged_size WHERE stage >= 0),
        (SELECT count(*) FROM writer INDEXED BY writer_deciding WHERE batch IS NOT NULL);
 
 -- name: stale_stages
@@ -77,7 +78,7 @@ SELECT c.value
  LIMIT 1;
 
 -- name: drop_chunk
-DELETE FROM staged WHERE id = ?1 RETURNING 1;
+DELETE FROM staged WHERE id = ?1 AND stage >= 0 RETURNING 1;
 
 -- name: drop_stage
 DELETE FROM staged
@@ -94,7 +95,8 @@ DELETE FROM writer
 
 -- name: staged_of_queue
 SELECT json_group_array(id)
-  FROM (SELECT id FROM staged INDEXED BY staged_order WHERE queue = ?1 LIMIT ?2);
+  FROM (SELECT id FROM staged INDEXED BY staged_order
+         WHERE queue = ?1 AND stage >= 0 LIMIT ?2);
 
 -- name: remove_staged
 DELETE FROM staged WHERE id IN carray(?1);
