@@ -1,10 +1,8 @@
 """Kills in the middle of streams: of the broker, of workers, of the driver. Nothing is lost."""
 
 import os
+import random
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +12,12 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from tests.spark.conftest import Bus
+from tests.spark.driver import script
+from tests.spark.kills import MOMENT_SECONDS_MAX, STORES, store_away
 from tests.spark.streams import Capture, wait_for
 from tests.spark.traffic import count_of, numbered, numbers, receive_all, send
 
 pytestmark = [pytest.mark.spec("R9.3")]
-DRIVER = Path(__file__).with_name("moving_driver.py")
 
 
 def test_the_broker_is_killed_while_a_stream_moves_messages(
@@ -73,26 +72,50 @@ def test_the_driver_is_killed_at_random_moments(bus: Bus, tmp_path: Path) -> Non
     source, target = bus.queue(is_partitioned=True), bus.queue(is_partitioned=True)
     count = 50_000
     send(bus, source, numbered(count))
-    command = [sys.executable, str(DRIVER), str(tmp_path), source, target]
-    environment = {
-        **os.environ,
-        "BENDYBUS_CONNECTION_STRING": bus.connection_string,
-        "BENDYBUS_FLIGHT_ENDPOINT": bus.flight_endpoint,
-    }
     kills = 0
     while True:
-        driver = subprocess.Popen(command, env=environment, start_new_session=True)
-        before = count_of(bus, target)
-        deadline = time.monotonic() + 120
-        while driver.poll() is None and count_of(bus, target) < before + 3000:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        if driver.poll() is not None:
-            assert driver.returncode == 0
-            break
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
+        enough = count_of(bus, target) + 3000
+        with script(bus, "moving_driver", tmp_path, source, target) as running:
+            running.wait_for_or_end(lambda: count_of(bus, target) >= enough)  # noqa: B023 - called now
+            if running.has_ended:
+                running.end()
+                break
         kills += 1
     assert kills >= 3
     assert numbers(receive_all(bus, target)) == list(range(count))
     assert count_of(bus, source) == 0
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("count", "kills", "seconds_max"), [(20_000, 2, 3.0), (1_000_000, 12, 12.0)]
+)
+def test_a_write_that_is_killed_writes_every_row_once(
+    spark: SparkSession, mortal: Bus, count: int, kills: int, seconds_max: float
+) -> None:
+    seed = random.getrandbits(32)
+    rng = random.Random(seed)
+    queue = mortal.queue(is_partitioned=True)
+    unfinished = 0
+    for number in range(kills):
+        with script(mortal, "writing_driver", queue, count) as running:
+            running.wait_for_line()
+            running.live_on(rng.uniform(0, seconds_max))
+            unfinished += not running.has_ended
+            if number % 2:
+                mortal.broker.kill()
+                mortal.broker.start()
+                running.kill_worker()
+                with store_away(mortal, rng.randrange(STORES)):
+                    running.live_on(rng.uniform(0, MOMENT_SECONDS_MAX))
+                running.live_on(rng.uniform(0, seconds_max))
+    # The second run finds that all is written.
+    for _ in range(2):
+        with script(mortal, "writing_driver", queue, count) as running:
+            running.end()
+    assert unfinished, seed
+    rows = spark.read.format("servicebus").options(**mortal.source(queue)).load()
+    written = rows.select("body", "partition_key", "sequence_number").collect()
+    assert sorted(int(row["body"]) for row in written) == list(range(count)), seed
+    assert all(row["partition_key"] == f"k{int(row['body']) % 100}" for row in written), seed
