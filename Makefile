@@ -35,7 +35,7 @@ test: check ## everything that must hold before a change goes in; sets up what i
 	$(PYTEST) tests/compat --timeout=400
 # Spark takes every processor, and seconds to start: one session for all of its tests. A call that
 # a time-out breaks off would leave its answer to the next, so the bound is far away.
-	$(PYTEST) tests/spark --timeout=400
+	$(PYTEST) tests/spark -n 2 --dist loadfile --timeout=400
 
 coverage: setup ## the tests again, with the branches they leave out; model and amqp must be complete
 	@scripts/setup-tests

@@ -37,9 +37,12 @@ from bendybus.model.operations import (
 from bendybus.model.packed_messages import PackedMessages, PackedRows
 from bendybus.model.staging import KeepChunk, PublishChunk
 from bendybus.store.port import Acquire, QueueCounts
+from bendybus.store.readers import Reservation
 from bendybus.store.scan import Scan
 from bendybus.store.sql import applying, catalog, counting, reading, staging
 from bendybus.store.sql.careful_scan import scan_carefully
+from bendybus.store.sql.readers import ALL, ReaderKey, find_reservations
+from bendybus.store.sql.reserving import PACKS_TOGETHER_MAX
 from bendybus.store.sql.scanner import Suspicious
 from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
 from bendybus.store.sqlite.scan_connection import open_scan_connection
@@ -111,6 +114,11 @@ class Side:
                 each.expires_at, each.bytes_max = expires_at, bytes_max
         self.apply(*operations, now=now)
 
+    def reservations(self, after: int) -> list[Reservation]:
+        """Return what the reader has reserved behind a position."""
+        key = ReaderKey(MAIN, READER, TOKEN)
+        return find_reservations(self.database, key, after, ALL, ALL)
+
     def scan(self, **wanted: Any) -> list[dict[str, Any]]:
         """Return all that scans find, as bulk readers see it."""
         found: list[dict[str, Any]] = []
@@ -142,6 +150,7 @@ class TwoStores(RuleBasedStateMachine):
         self.chunks = 0
         self.nonce = 0
         self.position = 0
+        self.committed = 0
         self.locked: list[StoredMessage] = []
 
     def teardown(self) -> None:
@@ -259,19 +268,31 @@ class TwoStores(RuleBasedStateMachine):
         assert isinstance(made, Reserved)
         assert made.messages <= count
         assert made.bytes <= bytes_max or made.messages == 1
-        [other] = self.rows.apply(wish(made.messages or count, ROOMY), now=self.now)
-        assert made == other
-        self.position = made.position
-        self.both(lambda side: side.scan(reservation=self._number(side)))
+        if not made.messages:
+            assert self.rows.apply(wish(count, ROOMY), now=self.now) == [made]
+        parts = self.packs.reservations(after=self.position)
+        assert made.messages == sum(part.messages for part in parts)
+        assert made.bytes == sum(part.bytes for part in parts)
+        for part in parts:
+            [other] = self.rows.apply(wish(part.messages, ROOMY), now=self.now)
+            assert other == Reserved(part.position, part.messages, part.bytes)
+            self.both(self._first_reserved)
+            self.position = part.position
+        assert made.position == self.position
 
-    def _number(self, side: Side) -> int:
-        [(number,)] = side.database.execute("SELECT ifnull(max(number), 0) FROM reservation")
-        assert isinstance(number, int)
-        return number
+    def _first_reserved(self, side: Side) -> list[dict[str, Any]]:
+        """Read what is reserved right behind the position."""
+        first, *_ = side.reservations(self.position)
+        return side.scan(reservation=first.number)
 
-    @rule()
-    def commit(self) -> None:
-        self.apply(CommitReserved(MAIN, READER, TOKEN, self.position))
+    @rule(back=st.integers(0, 3))
+    def commit(self, back: int) -> None:
+        """Whichever needs more turns for it: both are done with the same then."""
+        self.committed = max(self.committed, self.position - back)
+        until = CommitReserved(MAIN, READER, TOKEN, self.committed)
+        for side in (self.packs, self.rows):
+            while side.apply(until, now=self.now) != [self.committed]:
+                pass
 
     @rule()
     def give_back(self) -> None:
@@ -279,7 +300,7 @@ class TwoStores(RuleBasedStateMachine):
         while messages:
             [answer] = self.apply(GiveBack(MAIN, READER, None, TOKEN))
             messages = answer.messages
-        self.position = 0
+        self.position = self.committed = 0
         self.open_reader()
 
     @rule(milliseconds=st.sampled_from([1000, LIFE_MS, LOCK_MS]))
@@ -359,6 +380,41 @@ def test_a_part_of_a_pack_is_reserved_without_rows_and_the_chunk_goes_with_the_l
     side.apply(CommitReserved(MAIN, READER, TOKEN, 2), now=NOON)
     assert (rows(side, "pack"), rows(side, "message"), rows(side, "staged")) == (0, 0, 0)
     assert reading.counts(side.database, MAIN) == QueueCounts(0, 0)
+
+
+def test_several_packs_are_reserved_and_done_with_in_one_turn(side: Side) -> None:
+    for number in range(1, 12):
+        side.publish(number, columns_of(range(3)), NOON, ROOMY)
+    side.apply(OpenReader(MAIN, READER, TOKEN, NOON, None, 9), now=NOON)
+
+    def reserved(after: int, count: int) -> tuple[int, int]:
+        [made] = side.apply(Reserve(MAIN, READER, TOKEN, after, count, ROOMY), now=NOON)
+        assert isinstance(made, Reserved)
+        return made.position, made.messages
+
+    # Two as a whole; the third does not fit, and is cut when it is its turn.
+    assert reserved(0, 8) == (2, 6)
+    assert reserved(2, 2) == (3, 2)
+    # The rest of it, and whole ones behind it, as many as a turn may have.
+    assert reserved(3, 1000) == (3 + PACKS_TOGETHER_MAX, 1 + 3 * (PACKS_TOGETHER_MAX - 1))
+    # Asked again, one after the other.
+    assert reserved(3, 1000) == (4, 1)
+    assert side.apply(CommitReserved(MAIN, READER, TOKEN, 11), now=NOON) == [PACKS_TOGETHER_MAX]
+    assert side.apply(CommitReserved(MAIN, READER, TOKEN, 11), now=NOON) == [11]
+    assert (rows(side, "pack"), rows(side, "message"), rows(side, "staged")) == (1, 0, 1)
+    assert rows(side, "reservation") == 0
+
+
+def test_packs_behind_free_rows_wait_for_these(side: Side) -> None:
+    side.publish(1, columns_of(range(3)), NOON, ROOMY)
+    side.apply(Append(MAIN, [Message(b"between")], ROOMY), now=NOON)
+    side.publish(2, columns_of(range(3)), NOON, ROOMY)
+    side.apply(OpenReader(MAIN, READER, TOKEN, NOON, None, 9), now=NOON)
+    [first] = side.apply(Reserve(MAIN, READER, TOKEN, 0, 100, ROOMY), now=NOON)
+    [second] = side.apply(Reserve(MAIN, READER, TOKEN, 1, 100, ROOMY), now=NOON)
+    assert isinstance(first, Reserved)
+    assert isinstance(second, Reserved)
+    assert (first.messages, second.messages) == (3, 1)
 
 
 def test_packs_stay_while_rows_before_them_are_enough(side: Side) -> None:

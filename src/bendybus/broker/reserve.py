@@ -138,8 +138,8 @@ class _Round:
                 wish.reader,
                 wish.token,
                 self.end[fragment],
-                min(count, RESERVATION_COUNT_MAX),
-                min(size, RESERVATION_BYTES_MAX),
+                count,
+                size,
                 wish.before.get(fragment),
             )
             [made] = await source.store.apply([operation], now=self._clock.now())

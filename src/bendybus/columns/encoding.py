@@ -82,6 +82,12 @@ def encoded_rows(batch: pa.RecordBatch) -> PackedMessages:
     return pack(rows, pieces.joined(), None, with_ids=False)
 
 
+def content_sizes(batch: pa.RecordBatch) -> Sizes:
+    """Return how large each row is as a content, without making any."""
+    pieces, _ = _pieces(Rows(batch))
+    return pieces.sizes
+
+
 def check_rows(
     batch: pa.RecordBatch, target: Target, *, first_row: int = 0, rejects: bool = False
 ) -> CheckedRows:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bendybus.columns.encoding import encoded_rows
+from bendybus.columns.encoding import content_sizes, encoded_rows
 from bendybus.columns.gathering import nulls, repeated
 from bendybus.columns.rows import Rows
 from bendybus.columns.target import Target
@@ -184,10 +184,18 @@ def read_rows(written: bytes) -> pa.RecordBatch:
 
 def unpacked(rows: PackedRows) -> PackedMessages:
     """Make the contents of rows that were kept as columns."""
+    return encoded_rows(_whole(rows))
+
+
+def sizes_of(rows: PackedRows) -> NDArray[np.int64]:
+    """Return how large the contents would be, without making them."""
+    return content_sizes(_whole(rows))
+
+
+def _whole(rows: PackedRows) -> pa.RecordBatch:
     beside, bodies = read_rows(rows.beside), read_rows(rows.bodies)
     columns = [*beside.columns, *bodies.columns]
-    batch = pa.RecordBatch.from_arrays(columns, [*beside.schema.names, *bodies.schema.names])
-    return encoded_rows(batch)
+    return pa.RecordBatch.from_arrays(columns, [*beside.schema.names, *bodies.schema.names])
 
 
 def places_of_keys(beside: bytes, keys: Sequence[str]) -> NDArray[np.int64]:

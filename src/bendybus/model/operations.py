@@ -325,7 +325,7 @@ class OpenReader:
 
 
 class Reserved(NamedTuple):
-    """One reservation: where it stands in the order of its reader's, and how much it is."""
+    """Reservations: where the last stands in the order of its reader's, and how much all are."""
 
     position: int
     messages: int
@@ -337,9 +337,10 @@ class Reserve:
     """Keep messages for a reader: nobody else receives them, and they do not expire.
 
     The oldest free ones, up to so many and so many bytes, or one that alone is more, and of each
-    session none that somebody holds. Answered with `Reserved`. If the reader has one that follows
-    on `after`, the answer is that one, and nothing is reserved; if there is nothing to reserve,
-    the answer has no messages, and `after` as its position.
+    session none that somebody holds. One reservation, bounded as `model.reader` says, or several
+    where that is little work. Answered with `Reserved`. If the reader has one that follows on
+    `after`, the answer is that one, and nothing is reserved; if there is nothing to reserve, the
+    answer has no messages, and `after` as its position.
 
     Refused with `ReaderLost` if the token is not the reader's, if it is already done with more than
     `after`, or never came that far.
@@ -385,6 +386,8 @@ class CloseReader:
 @dataclass(slots=True)
 class CommitReserved:
     """Delete the messages of a reader's next reservation, if it lies before or at a position.
+
+    Or of several, where that is little work.
 
     Answered with the position that the reader is done with now; the rest is for the next turns.
     Refused like `Reserve`.

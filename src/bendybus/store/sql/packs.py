@@ -91,7 +91,7 @@ def publish(database: SqlDatabase, operation: PublishChunk, now: Instant) -> lis
 def unfold_oldest(database: SqlDatabase, queue: int, count_max: int, now: Instant) -> None:
     """Make rows of the oldest free packs of a queue, as many as a reader of so many needs."""
     pack = oldest_free(database, queue, now) if count_max > 0 else None
-    if pack is not None and not _are_free_before(database, pack, count_max):
+    if pack is not None and not are_free_before(database, pack, count_max):
         _unfold(database, "oldest_packs", (*rows_of_queue(queue), count_max, now))
 
 
@@ -137,7 +137,7 @@ def oldest_free(database: SqlDatabase, queue: int, now: Instant) -> Pack | None:
     return found[0].pack
 
 
-def _are_free_before(database: SqlDatabase, pack: Pack, count: int) -> bool:
+def are_free_before(database: SqlDatabase, pack: Pack, count: int) -> bool:
     """Say whether so many free messages that have rows come before a pack."""
     found = database.row("are_free_before", (pack.queue, pack.first, count))
     assert found is not None, "a row of one value, always"
@@ -155,7 +155,7 @@ def begin_of(database: SqlDatabase, pack: Pack, count_max: int, bytes_max: int) 
     if rows is None:
         _set_aside(database, pack)
         return None
-    sizes = contents_of(rows).between(pack.start, pack.start + pack.length).sizes
+    sizes = _sizes_of(rows)[pack.start : pack.start + pack.length]
     ends = list(accumulate(size + CHECKSUM_SIZE for size in sizes))
     count = min(max(bisect_right(ends, bytes_max), 1), max(count_max, 1))
     if count >= pack.length:
@@ -284,6 +284,14 @@ def contents_of(rows: PackedRows) -> PackedMessages:
     from bendybus.columns.kept_rows import unpacked
 
     return unpacked(rows)
+
+
+def _sizes_of(rows: PackedRows) -> list[int]:
+    """Say how large contents would be."""
+    from bendybus.columns.kept_rows import sizes_of
+
+    sizes: list[int] = sizes_of(rows).tolist()
+    return sizes
 
 
 def _forget(database: SqlDatabase, packs: Sequence[Pack]) -> None:

@@ -1,11 +1,12 @@
 """Reserves messages for readers, deletes what they are done with, frees what they give back.
 
-Each call makes or ends one reservation. How large one is, the caller says: what a reservation
-writes, its end writes again, so both are bounded.
+Each call makes or ends one reservation, which is bounded: what it writes, its end writes again. Of
+reservations that are packs, one row each, a call makes or ends several.
 """
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -13,7 +14,9 @@ from typing import Final, NamedTuple
 from bendybus.model.errors import ReaderLost
 from bendybus.model.ids import Instant
 from bendybus.model.operations import CommitReserved, GiveBack, Reserve, ReserveChosen, Reserved
+from bendybus.model.reader import RESERVATION_BYTES_MAX, RESERVATION_COUNT_MAX
 from bendybus.store.figures import Event
+from bendybus.store.readers import Reservation
 from bendybus.store.sql import packs
 from bendybus.store.sql.damage import despite_damage
 from bendybus.store.sql.database import SqlDatabase, rows_of_queue
@@ -25,6 +28,9 @@ from bendybus.store.sql.unfolding import unfold_around
 # How often more sessions are looked at if those before had nothing; each time as many as messages
 # are wanted.
 _ROUNDS_MAX: Final = 5
+
+# How many packs are reserved, or done with, in one turn.
+PACKS_TOGETHER_MAX: Final = 8
 
 # Rows and sizes of messages.
 _Sized = tuple[list[int], list[int]]
@@ -45,14 +51,17 @@ def reserve(database: SqlDatabase, operation: Reserve, now: Instant) -> Reserved
     check_within(key, place, operation.after)
     for known in find_reservations(database, key, operation.after, place.position, 1):
         return Reserved(known.position, known.messages, known.bytes)
-    unfold_oldest(database, key.queue, operation.count_max, now)
+    count_max = min(operation.count_max, RESERVATION_COUNT_MAX)
+    bytes_max = min(operation.bytes_max, RESERVATION_BYTES_MAX)
+    one = replace(operation, count_max=count_max, bytes_max=bytes_max)
+    unfold_oldest(database, key.queue, count_max, now)
     while True:
-        pack = _next_pack(database, operation, now)
-        end = _end_of(database, operation) if pack is None else pack.first
+        pack = _next_pack(database, one, now)
+        end = _end_of(database, one) if pack is None else pack.first
         found = despite_damage(
             database,
             rows_of_queue(key.queue),
-            partial(_find_free, database, operation, end, now),
+            partial(_find_free, database, one, end, now),
         )
         if found.ids:
             made = _make(database, key, place.position, found.ids, found.size, now)
@@ -62,11 +71,37 @@ def reserve(database: SqlDatabase, operation: Reserve, now: Instant) -> Reserved
         if pack is None:
             return Reserved(operation.after, 0, 0)
         # All that comes before has been looked at. One that is damaged is set aside, once.
-        begin = _begin_of(database, operation, pack)
+        begin = _begin_of(database, one, pack)
         if begin is not None:
-            made = Reserved(place.position + 1, begin.length, begin.size)
-            packs.reserve(database, begin, _write(database, key, made, now))
-            return made
+            made = _reserve_pack(database, key, Reserved(place.position, 0, 0), begin, now)
+            return _with_packs_behind(database, operation, key, made, now)
+
+
+def _reserve_pack(
+    database: SqlDatabase, key: ReaderKey, before: Reserved, pack: packs.Pack, now: Instant
+) -> Reserved:
+    """Keep a pack for a reader; return what it has with that."""
+    made = Reserved(before.position + 1, pack.length, pack.size)
+    packs.reserve(database, pack, _write(database, key, made, now))
+    return Reserved(made.position, before.messages + pack.length, before.bytes + pack.size)
+
+
+def _with_packs_behind(
+    database: SqlDatabase, operation: Reserve, key: ReaderKey, made: Reserved, now: Instant
+) -> Reserved:
+    """Reserve whole packs that come next, as far as they fit; return what it is altogether."""
+    for _ in range(PACKS_TOGETHER_MAX - 1):
+        pack = _next_pack(database, operation, now)
+        if (
+            pack is None
+            or made.messages + pack.length > operation.count_max
+            or made.bytes + pack.size > operation.bytes_max
+            or pack.end > _end_of(database, operation)
+            or packs.are_free_before(database, pack, 1)
+        ):
+            break
+        made = _reserve_pack(database, key, made, pack, now)
+    return made
 
 
 def reserve_chosen(database: SqlDatabase, operation: ReserveChosen, now: Instant) -> Reserved:
@@ -90,31 +125,49 @@ def reserve_chosen(database: SqlDatabase, operation: ReserveChosen, now: Instant
 
 
 def commit(database: SqlDatabase, operation: CommitReserved, now: Instant) -> int:
-    """Delete the messages of the next reservation; return the position that is done with."""
+    """Delete the messages of the next reservations; return the position that is done with."""
     key = ReaderKey(operation.queue, operation.reader, operation.token)
     place = held_place(database, key, now)
     until = operation.until
     if until <= place.committed:
         return place.committed
     check_within(key, place, until)
-    committed = until
-    # Two: with the last one gone there is nothing left to do.
-    found = find_reservations(database, key, place.committed, until, 2)
-    if found:
-        pack = packs.reserved(database, found[0].number)
-        if pack is not None:
-            packs.remove(database, [pack])
-            database.traffic.note(key.queue, Event.COMPLETED, pack.length)
-        ids, bodies, size = _rows_of(database, found[0].number)
-        if ids:
-            bodies = [] if bodies == ids else bodies
-            delete(database, key.queue, Found(ids, bodies, size, [], 0))
-            database.traffic.note(key.queue, Event.COMPLETED, len(ids))
-        database.run("forget_reservation", (found[0].number,))
-        if len(found) > 1:
-            committed = found[0].position
+    # One more: with the last one gone there is nothing left to do.
+    found = find_reservations(database, key, place.committed, until, PACKS_TOGETHER_MAX + 1)
+    done = _remove_packs(database, key.queue, found[:PACKS_TOGETHER_MAX])
+    if found and not done:
+        done = found[:1]
+        _remove_rows(database, key.queue, found[0].number)
+    committed = until if len(done) == len(found) else done[-1].position
     database.run("note_committed", (key.queue, key.name, committed, now))
     return committed
+
+
+def _remove_packs(
+    database: SqlDatabase, queue: int, found: Sequence[Reservation]
+) -> Sequence[Reservation]:
+    """Delete the first of some reservations with their messages, while they are packs."""
+    ended: list[packs.Pack] = []
+    for each in found:
+        pack = packs.reserved(database, each.number)
+        if pack is None:
+            break
+        ended.append(pack)
+        database.run("forget_reservation", (each.number,))
+    if ended:
+        packs.remove(database, ended)
+        database.traffic.note(queue, Event.COMPLETED, sum(pack.length for pack in ended))
+    return found[: len(ended)]
+
+
+def _remove_rows(database: SqlDatabase, queue: int, number: int) -> None:
+    """Delete a reservation with its messages, of which each has a row."""
+    ids, bodies, size = _rows_of(database, number)
+    if ids:
+        bodies = [] if bodies == ids else bodies
+        delete(database, queue, Found(ids, bodies, size, [], 0))
+        database.traffic.note(queue, Event.COMPLETED, len(ids))
+    database.run("forget_reservation", (number,))
 
 
 def give_back(database: SqlDatabase, operation: GiveBack, now: Instant) -> Reserved:
