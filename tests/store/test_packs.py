@@ -108,6 +108,17 @@ def test_packs_behind_free_rows_wait_for_these(side: Side) -> None:
     assert (first.messages, second.messages) == (3, 1)
 
 
+def test_none_are_reserved_from_the_number_on_that_ends_it(side: Side) -> None:
+    for number in range(1, 4):
+        side.publish(number, columns_of(range(3)), NOON, ROOMY)
+    end = side.scan()[4]["sequence_number"]
+    side.apply(OpenReader(MAIN, READER, TOKEN, NOON, None, 9), now=NOON)
+    made = []
+    for after in range(3):
+        made += side.apply(Reserve(MAIN, READER, TOKEN, after, 100, ROOMY, end), now=NOON)
+    assert [each.messages for each in made if isinstance(each, Reserved)] == [3, 1, 0]
+
+
 def test_packs_stay_while_rows_before_them_are_enough(side: Side) -> None:
     side.apply(Append(MAIN, [Message(b"%d" % number) for number in range(5)], ROOMY), now=NOON)
     side.publish(1, columns_of(range(5, 8)), NOON, ROOMY)
