@@ -13,7 +13,8 @@ whatever the seed, so checking needs neither a slice nor a comparison with a sto
 
 from collections.abc import Iterable
 from typing import Final
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 CHECKSUM_SIZE: Final = 4
 RESIDUE: Final = 0x2144DF1C

@@ -10,10 +10,10 @@ would miss as well: one change in 2^32.
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.store.checksum import CHECKSUM_SIZE, RESIDUE
 

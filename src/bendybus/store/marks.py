@@ -8,7 +8,8 @@ import json
 from dataclasses import fields as fields_of
 from functools import lru_cache
 from typing import Final
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.message import Marks
 

@@ -1,5 +1,7 @@
 """Contents and marks are known again, and any change to them is noticed."""
 
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,12 @@ def test_a_sealed_content_is_intact_and_four_bytes_longer(content: bytes, seed: 
     [stored] = sealed([content], [seed])
     assert is_intact(stored, seed)
     assert stored[:-CHECKSUM_SIZE] == content
+
+
+@given(st.binary(max_size=2000), seeds)
+def test_contents_are_sealed_as_by_every_version_before(content: bytes, seed: int) -> None:
+    [stored] = sealed([content], [seed])
+    assert stored[-CHECKSUM_SIZE:] == zlib.crc32(content, seed).to_bytes(CHECKSUM_SIZE, "little")
 
 
 @given(st.binary(), seeds, st.data())

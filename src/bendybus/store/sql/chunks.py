@@ -8,7 +8,8 @@ import json
 from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.packed_messages import (
     PackedMessages,

@@ -8,7 +8,8 @@ import sys
 from array import array
 from collections.abc import Sequence
 from itertools import accumulate
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.ids import Instant
 from bendybus.model.packed_messages import PackedMessages

@@ -15,7 +15,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.ids import Instant
 from bendybus.model.packed_messages import PackedMessages, PackedRows

@@ -10,7 +10,8 @@ import json
 from functools import partial
 from itertools import repeat
 from typing import Final
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.ids import Instant
 from bendybus.model.message import MessageState, StoredMessage

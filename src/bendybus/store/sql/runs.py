@@ -12,7 +12,8 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.ids import Instant
 from bendybus.store.sql.database import COUNTER_BITS_HERE, SqlDatabase, rows_of_queue

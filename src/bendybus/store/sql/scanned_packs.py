@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.message import MessageState
 from bendybus.model.scanned import NO_INSTANT, KeptColumns, Scanned

@@ -7,7 +7,8 @@ messages expire and are purged without a look at their session.
 
 import json
 from typing import Final
-from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32
 
 from bendybus.model.errors import MessageDamaged, SessionLockLost
 from bendybus.model.ids import Instant, QueueNumber
