@@ -35,11 +35,17 @@ def keyed(count: int, first: int = 0) -> pa.RecordBatch:
     )
 
 
-async def write(bus: BulkBus, name: str, batches: Sequence[pa.RecordBatch], **options: Any) -> Any:
+async def write(
+    bus: BulkBus,
+    name: str,
+    batches: Sequence[pa.RecordBatch],
+    label: StageLabel = LABEL,
+    **options: Any,
+) -> Any:
     """Write rows as one batch; return what staging answered."""
     client, place = bus.client(), Place(name)
-    staged = await aside(lambda: client.stage(place, batches[0].schema, batches, LABEL, **options))
-    await aside(client.publish, place, "query", 0, [staged.stage])
+    staged = await aside(lambda: client.stage(place, batches[0].schema, batches, label, **options))
+    await aside(client.publish, place, "query", label.batch, [staged.stage])
     return staged
 
 
@@ -111,6 +117,65 @@ async def test_a_reader_takes_columns_as_they_are(tmp_path: Path, name: str) -> 
         assert await bus.rows(place) == []
         assert await packs(bus) == 0
     assert once == twice == [{**row, "state": "reserved"} for row in before]
+
+
+@BOTH
+@pytest.mark.parametrize("wanted", [1, 500, 1234, 2999])
+async def test_a_reader_gets_as_many_as_it_wants_and_one_pack_is_cut_at_most(
+    tmp_path: Path, name: str, wanted: int
+) -> None:
+    place = Place(name)
+    async with bulk_bus(tmp_path) as bus:
+        for number in range(3):
+            label = StageLabel("query", number, 0, number)
+            await write(bus, name, [keyed(1000, number * 1000)], label)
+        before = await packs(bus)
+        client = bus.client()
+        token = (await aside(client.open_reader, place, "capture")).token
+        reserved = await aside(
+            lambda: client.reserve(place, "capture", token, {}, messages_max=wanted)
+        )
+        assert reserved.messages == wanted
+        assert len(await bus.rows(place, states=["reserved"])) == wanted
+        assert before <= await packs(bus) <= before + 1
+
+
+async def test_fragments_with_more_give_what_others_lack(tmp_path: Path) -> None:
+    place = Place("parts")
+    async with bulk_bus(tmp_path) as bus:
+        for number in range(4):
+            # One key, so one fragment.
+            rows = pa.record_batch({"body": ["x"] * 5000, "partition_key": ["one"] * 5000})
+            await write(bus, "parts", [rows], StageLabel("query", number, 0, number))
+        client = bus.client()
+        token = (await aside(client.open_reader, place, "capture")).token
+        reserved = await aside(
+            lambda: client.reserve(place, "capture", token, {}, messages_max=18_000)
+        )
+    assert reserved.messages == 18_000
+
+
+@pytest.mark.parametrize(("batch_rows", "expected"), [(None, [3000]), (2500, [2000, 1000])])
+async def test_reservations_of_a_fragment_are_read_together(
+    tmp_path: Path, batch_rows: int | None, expected: list[int]
+) -> None:
+    place = Place("orders")
+    async with bulk_bus(tmp_path) as bus:
+        for number in range(3):
+            label = StageLabel("query", number, 0, number)
+            await write(bus, "orders", [keyed(1000, number * 1000)], label)
+        client = bus.client()
+        token = (await aside(client.open_reader, place, "capture")).token
+        reserved = await aside(client.reserve, place, "capture", token, {})
+        assert reserved.end == {0: 3}
+
+        def read() -> list[pa.RecordBatch]:
+            parts = [Positions(0, 0, 3)]
+            return list(client.read_reserved(place, "capture", token, parts, batch_rows=batch_rows))
+
+        batches = await aside(read)
+    assert [batch.num_rows for batch in batches] == expected
+    assert bodies_of(rows_of(batches)) == [b"%d" % n for n in range(3000)]
 
 
 async def test_rows_that_cannot_be_messages_are_left_out_of_columns(tmp_path: Path) -> None:

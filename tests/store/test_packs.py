@@ -96,6 +96,16 @@ def test_several_packs_are_reserved_and_done_with_in_one_turn(side: Side) -> Non
     assert rows(side, "reservation") == 0
 
 
+def test_who_wants_whole_packs_alone_is_told_of_one_that_is_more(side: Side) -> None:
+    side.publish(1, columns_of(range(5)), NOON, ROOMY)
+    side.apply(OpenReader(MAIN, READER, TOKEN, NOON, None, 9), now=NOON)
+    [refused] = side.apply(Reserve(MAIN, READER, TOKEN, 0, 4, ROOMY, is_whole=True), now=NOON)
+    assert isinstance(refused, Reserved)
+    assert (refused.position, refused.messages, rows(side, "pack")) == (0, 0, 1)
+    [made] = side.apply(Reserve(MAIN, READER, TOKEN, 0, 5, ROOMY, is_whole=True), now=NOON)
+    assert made == Reserved(1, 5, refused.bytes)
+
+
 def test_packs_behind_free_rows_wait_for_these(side: Side) -> None:
     side.publish(1, columns_of(range(3)), NOON, ROOMY)
     side.apply(Append(MAIN, [Message(b"between")], ROOMY), now=NOON)

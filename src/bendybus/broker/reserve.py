@@ -7,6 +7,7 @@ back. So whoever asks again, because an answer was lost or a process died, is gi
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from bendybus.broker.clock import Clock
@@ -77,8 +78,7 @@ async def reserve(sub_queue: ServedSubQueue, wish: ReserveWish, clock: Clock) ->
         source.fragment: wish.after.get(source.fragment, 0) for source in sub_queue.sources
     }
     under_way = _Round(wish, clock, after, sources)
-    while under_way.eager and min(under_way.messages_left, under_way.bytes_left) > 0:
-        await under_way.ask()
+    await under_way.fill()
     lag = await _lag([source for source in sources if source.fragment not in under_way.failed])
     return ReservedPart(
         under_way.end,
@@ -87,6 +87,15 @@ async def reserve(sub_queue: ServedSubQueue, wish: ReserveWish, clock: Clock) ->
         lag,
         sorted({*skipped, *under_way.failed}),
     )
+
+
+class _Left(Enum):
+    """What a fragment may have after it was asked."""
+
+    NOTHING = auto()
+    MORE = auto()
+    # Messages that are kept as one, and are more than was wanted.
+    UNCUT = auto()
 
 
 class _Round:
@@ -107,11 +116,32 @@ class _Round:
         start = sum(after.values()) % len(sources)
         # Those that may have more.
         self.eager = [*sources[start:], *sources[:start]]
+        # Those that have more than their part, kept as one: to cut it takes much longer than to
+        # reserve all of it.
+        self._uncut: list[Source] = []
         self._opened_late: set[int] = set()
         self._at_once = asyncio.Semaphore(FRAGMENTS_AT_ONCE)
 
-    async def ask(self) -> None:
-        """Let every fragment that may have more reserve its part."""
+    @property
+    def is_more_wanted(self) -> bool:
+        """Whether the bounds are not reached."""
+        return min(self.messages_left, self.bytes_left) > 0
+
+    async def fill(self) -> None:
+        """Reserve up to the bounds, or all that there is."""
+        while self.eager and self.is_more_wanted:
+            messages, share = self.messages, self.messages_left // len(self.eager)
+            await self._ask()
+            if self.eager or not self._uncut:
+                continue
+            # Others had less than their part; of what is left these may have more.
+            more = self.messages_left // len(self._uncut)
+            if more >= RESERVATION_COUNT_MAX and (self.messages > messages or more > share):
+                self.eager, self._uncut = self._uncut, []
+        await self._ask_for_parts()
+
+    async def _ask(self) -> None:
+        """Let every fragment that may have more reserve its part, as far as nothing is cut."""
         asked = self.eager
         counts, sizes = shares(self.messages_left, len(asked)), shares(self.bytes_left, len(asked))
         answers = await asyncio.gather(
@@ -121,14 +151,28 @@ class _Round:
         for source, answer in zip(asked, answers, strict=True):
             if isinstance(answer, BaseException):
                 await self._deal_with(source, answer)
-            elif answer:
+            elif answer is _Left.MORE:
                 self.eager.append(source)
+            elif answer is _Left.UNCUT:
+                self._uncut.append(source)
 
-    async def _fill(self, source: Source, count: int, size: int) -> bool:
+    async def _ask_for_parts(self) -> None:
+        """Reserve what is wanted yet of messages that are kept as one: whole, then one cut."""
+        for is_whole in (True, False):
+            for source in self._uncut:
+                if not self.is_more_wanted:
+                    return
+                count = min(self.messages_left, RESERVATION_COUNT_MAX)
+                try:
+                    await self._fill_now(source, count, self.bytes_left, is_whole=is_whole)
+                except (ReaderLost, StoreFailed, StoreUnavailable) as error:
+                    await self._deal_with(source, error)
+
+    async def _fill(self, source: Source, count: int, size: int) -> _Left:
         async with self._at_once:
-            return await self._fill_now(source, count, size)
+            return await self._fill_now(source, count, size, is_whole=True)
 
-    async def _fill_now(self, source: Source, count: int, size: int) -> bool:
+    async def _fill_now(self, source: Source, count: int, size: int, *, is_whole: bool) -> _Left:
         """Reserve up to so many messages of a fragment; say whether there may be more."""
         wish, fragment = self._wish, source.fragment
         is_first = True
@@ -141,14 +185,15 @@ class _Round:
                 count,
                 size,
                 wish.before.get(fragment),
+                is_whole,
             )
             [made] = await source.store.apply([operation], now=self._clock.now())
             assert isinstance(made, Reserved), "as the operation is answered"
             if not made.messages:
-                return False
+                return _Left.UNCUT if made.bytes else _Left.NOTHING
             if made.messages > count and not is_first:
                 # It was reserved before, together, and does not fit any more.
-                return False
+                return _Left.NOTHING
             is_first = False
             self.end[fragment] = made.position
             count -= made.messages
@@ -157,7 +202,7 @@ class _Round:
             self.bytes += made.bytes
             self.messages_left -= made.messages
             self.bytes_left -= made.bytes
-        return True
+        return _Left.MORE
 
     async def _deal_with(self, source: Source, error: BaseException) -> None:
         """Let the others go on if that was asked for, and open what was away until now."""

@@ -10,10 +10,18 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from bendybus.broker.clock import Clock
-from bendybus.broker.scan import SCANNED_BYTES_MAX, ScanStretch, Wanted, scan, whole_fragment
+from bendybus.broker.scan import (
+    SCANNED_BYTES_MAX,
+    SCANNED_MESSAGES_MAX,
+    ScanStretch,
+    Wanted,
+    scan,
+    whole_fragment,
+)
 from bendybus.broker.served_queue import ServedSubQueue
 from bendybus.columns.arrow_types import arrow_schema
 from bendybus.columns.decoding import needs_contents, needs_texts, record_batch
+from bendybus.columns.joining import can_join, joined, kept_bytes
 from bendybus.flight.calls import Call
 from bendybus.flight.filtering import Sieve, sieve
 from bendybus.flight.hop import LONG_SECONDS_MAX
@@ -75,8 +83,31 @@ class Reading:
         )
         skipped = self.skipped if self.ticket.skips_offline else None
         positions = {part.stretch: part.position for part in parts}
+        together: list[Scanned] = []
+        fragment, position = 0, None
         async for piece in scan(self.sub_queue, list(positions), wanted, skipped=skipped):
-            yield Piece(piece.scanned, positions[piece.stretch])
+            if together and not (
+                piece.stretch.fragment == fragment and self._go_together(together, piece.scanned)
+            ):
+                yield Piece(joined(together), position)
+                together = []
+            together.append(piece.scanned)
+            fragment, position = piece.stretch.fragment, positions[piece.stretch]
+        if together:
+            yield Piece(joined(together), position)
+
+    def _go_together(self, before: list[Scanned], scanned: Scanned) -> bool:
+        """Say whether another piece of the fragment can be part of the same batch.
+
+        Each reservation is read by itself, and one that is a pack is a quarter of a batch.
+        """
+        count_max = min(self.ticket.batch_rows, SCANNED_MESSAGES_MAX)
+        size = sum(map(kept_bytes, before)) + kept_bytes(scanned)
+        return (
+            can_join(before[0], scanned)
+            and sum(each.count for each in before) + scanned.count <= count_max
+            and size <= self._bytes_max
+        )
 
     def _states(self) -> tuple[MessageState, ...] | None:
         states = self.ticket.states

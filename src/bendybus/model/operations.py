@@ -354,6 +354,9 @@ class Reserve:
     bytes_max: int
     # Only messages with lower numbers than this.
     before: int | None = None
+    # Rather none than a part of messages that are kept as one. The answer has no messages then, but
+    # how many bytes they are.
+    is_whole: bool = False
 
 
 @dataclass(slots=True)

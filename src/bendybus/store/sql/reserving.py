@@ -71,6 +71,8 @@ def reserve(database: SqlDatabase, operation: Reserve, now: Instant) -> Reserved
         if pack is None:
             return Reserved(operation.after, 0, 0)
         # All that comes before has been looked at. One that is damaged is set aside, once.
+        if operation.is_whole and not _fits(database, one, pack):
+            return Reserved(operation.after, 0, pack.size)
         begin = _begin_of(database, one, pack)
         if begin is not None:
             made = _reserve_pack(database, key, Reserved(place.position, 0, 0), begin, now)
@@ -92,16 +94,28 @@ def _with_packs_behind(
     """Reserve whole packs that come next, as far as they fit; return what it is altogether."""
     for _ in range(PACKS_TOGETHER_MAX - 1):
         pack = _next_pack(database, operation, now)
+        left = replace(
+            operation,
+            count_max=operation.count_max - made.messages,
+            bytes_max=operation.bytes_max - made.bytes,
+        )
         if (
             pack is None
-            or made.messages + pack.length > operation.count_max
-            or made.bytes + pack.size > operation.bytes_max
-            or pack.end > _end_of(database, operation)
+            or not _fits(database, left, pack)
             or packs.are_free_before(database, pack, 1)
         ):
             break
         made = _reserve_pack(database, key, made, pack, now)
     return made
+
+
+def _fits(database: SqlDatabase, operation: Reserve, pack: packs.Pack) -> bool:
+    """Say whether all of a pack is wanted."""
+    return (
+        pack.length <= operation.count_max
+        and pack.size <= operation.bytes_max
+        and pack.end <= _end_of(database, operation)
+    )
 
 
 def reserve_chosen(database: SqlDatabase, operation: ReserveChosen, now: Instant) -> Reserved:
