@@ -37,6 +37,9 @@ _OPTIONS: Final = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Not more often: servers take it for an attack.
     ("grpc.keepalive_time_ms", 310_000),
+    # As much as a batch may come without a word from us. Left to itself, gRPC begins with 64 KiB,
+    # and both sides wait for each other: some 8 % of what a bulk read costs them.
+    ("grpc.http2.lookahead_bytes", 8 * 1024 * 1024),
 ]
 
 
