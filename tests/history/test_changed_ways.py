@@ -347,6 +347,8 @@ async def test_what_is_on_its_way_when_that_changes_arrives_once(
             await freed(broker, "b", MESSAGES - under_way)
         else:
             await holding(broker, to, MESSAGES - under_way)
+            # What has arrived leaves a moment later.
+            await holding(broker, "b", 0)
         await check_once(broker)
         assert len(await everything(broker.queue("c"))) == under_way
 
