@@ -29,11 +29,13 @@ check: setup ## formatting, lint, types and layers, in seconds
 
 test: check ## everything that must hold before a change goes in; sets up what it needs
 	@scripts/setup-tests
-	$(PYTEST) $(BESIDE) --ignore tests/compat --ignore tests/spark
+	$(PYTEST) $(BESIDE) --ignore tests/compat --ignore tests/spark --ignore tests/kill
+# Fleets of brokers and servers, whose locks end in seconds: no more of them than there are processors.
+	$(PYTEST) tests/kill -n $(shell nproc) --dist worksteal
 # The official clients keep time, and every part of them is a crowd of its own: they come alone. The
 # first test waits until the brokers of all are there.
 	$(PYTEST) tests/compat --timeout=400
-# Spark takes every processor, and seconds to start: one session for all of its tests. A call that
+# Spark takes seconds to start, and waits much: two sessions for all of its tests. A call that
 # a time-out breaks off would leave its answer to the next, so the bound is far away.
 	$(PYTEST) tests/spark -n 2 --dist loadfile --timeout=400
 
