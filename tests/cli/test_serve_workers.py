@@ -27,6 +27,12 @@ def workers_of(broker: Serving) -> set[int]:
     return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
+def processors_of(pid: int) -> list[int]:
+    """Return the processors on which any thread of a process may run."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sorted({each for thread in threads for each in os.sched_getaffinity(int(thread.name))})
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while not condition():
@@ -105,6 +111,19 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(tmp_path: Path) -> N
         code, errors = broker.end(signal.SIGINT)
     assert code == 0
     assert re.search(r"error: worker \d ended \(-9\); another starts in 0\.1 s", errors)
+
+
+def test_each_worker_keeps_to_a_processor_if_there_is_one_for_each(tmp_path: Path) -> None:
+    usable = os.sched_getaffinity(0)
+    with serving(tmp_path, "--config", EXAMPLE, "--workers", str(len(usable))) as broker:
+        kept_to = {each: processors_of(each) for each in workers_of(broker)}
+        assert sorted(kept_to.values()) == [[each] for each in sorted(usable)]
+        # The next to come takes the place that has become free.
+        ended, *others = kept_to
+        os.kill(ended, signal.SIGKILL)
+        until(lambda: len(workers_of(broker) - {ended, *others}) == 1)
+        [new] = workers_of(broker) - {ended, *others}
+        until(lambda: processors_of(new) == kept_to[ended])
 
 
 @pytest.mark.prove

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final
 
 from bendybus.assemble.data_folder import only_broker_on
+from bendybus.assemble.processors import keep_to_processor
 from bendybus.assemble.restarts import Restarts
 from bendybus.assemble.stores import Crew, stores_at_servers
 from bendybus.doors.arrivals import QUESTION, READY, STOP
@@ -210,6 +211,7 @@ class Keeper:
         for each in self._listening:
             each.close()
         self._selector.close()
+        keep_to_processor(place.number, self._settings.workers)
         os._exit(self._serve(self._settings, place))
 
     def _hear(self, number: int) -> None:
