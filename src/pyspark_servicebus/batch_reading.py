@@ -18,6 +18,7 @@ from pyspark_servicebus.options import Edge, Reading
 from pyspark_servicebus.planning import fragments_named, pack, stretches
 from pyspark_servicebus.pushing import Comparison, comparison_of
 from pyspark_servicebus.slice import Slice
+from pyspark_servicebus.worker_memory import keep_memory
 
 _log: Final = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class BatchReader(DataSourceReader):
         """Read one slice, on any worker. Spark calls without a slice when there is nothing."""
         if not isinstance(partition, Slice):
             return
+        keep_memory()
         with connected(self._reading.bus) as client:
             for batch in client.read(
                 place_of(self._reading.address),

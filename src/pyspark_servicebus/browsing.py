@@ -36,6 +36,7 @@ from pyspark_servicebus.planning import (
     stretches,
 )
 from pyspark_servicebus.slice import Slice
+from pyspark_servicebus.worker_memory import keep_memory
 
 
 class MessagesGone(RuntimeError):
@@ -137,6 +138,7 @@ class BrowsingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one slice, on any worker."""
         assert isinstance(partition, Slice)
+        keep_memory()
         with connected(self._reading.bus) as client:
             for batch in client.read(
                 self._place,

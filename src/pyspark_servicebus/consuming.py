@@ -31,6 +31,7 @@ from pyspark_servicebus.offsets import ConsumedOffset, by_fragment, read_consume
 from pyspark_servicebus.options import Edge, Streaming
 from pyspark_servicebus.planning import ended, fragments_named, pack, stretches
 from pyspark_servicebus.slice import Slice
+from pyspark_servicebus.worker_memory import keep_memory
 
 
 class ReservationsGone(RuntimeError):
@@ -127,6 +128,7 @@ class ConsumingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read one slice, on any worker, any number of times."""
         assert isinstance(partition, Slice)
         assert partition.token is not None
+        keep_memory()
         with connected(self._streaming.reading.bus) as client:
             for batch in client.read_reserved(
                 self._place,
