@@ -45,6 +45,8 @@ class TwoFrontEnds(QueueWorld):
         if not self.is_bound:
             first, second = self.brokers
             self.broker = second if self.broker is first else first
+            # What was changed at the first, the second has within a second. Let that be over.
+            self.run(self.broker.namespaces.records.following.look())
             self.note_switched()
 
     @rule()
