@@ -68,6 +68,21 @@ class TransferReceived:
 
 
 @dataclass(slots=True)
+class TransferRunReceived:
+    """Whole deliveries without state, one after the other. Unless they are settled, settle them.
+
+    For links that ask for it (`AmqpLink.takes_runs`): an event for each is half of what it costs to
+    read one.
+    """
+
+    link: AmqpLink
+    message_format: int
+    settled: bool
+    delivery_ids: list[int]
+    payloads: list[bytes]
+
+
+@dataclass(slots=True)
 class OversizedTransferReceived:
     """One whole delivery larger than the link's `message_size_max`; its bytes were not kept."""
 
@@ -149,6 +164,7 @@ Event: TypeAlias = (
     | FlowReceived
     | SessionFlowReceived
     | TransferReceived
+    | TransferRunReceived
     | OversizedTransferReceived
     | DispositionReceived
     | SenderDispositionReceived

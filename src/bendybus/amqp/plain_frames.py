@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from bendybus.amqp.composite import compose
 from bendybus.amqp.decode import decode_value
-from bendybus.amqp.events import Event, TransferReceived
+from bendybus.amqp.events import Event, TransferReceived, TransferRunReceived
 from bendybus.amqp.outcomes import Accepted, Modified, Released
 from bendybus.amqp.serial import SERIAL_MASK
 from bendybus.amqp.session import AmqpSession
@@ -75,6 +75,8 @@ class PlainFrames:
         """
         end = len(buf)
         transfer_forms = self._transfer_forms
+        run: TransferRunReceived | None = None
+        form_of_run: _TransferForm | None = None
         while end - pos >= _HEAD_AND_FIXED_FIELDS_SIZE:
             size, layout, channel, shape, list_size, count = _HEAD(buf, pos)
             frame_end = pos + size
@@ -93,6 +95,7 @@ class PlainFrames:
                     buf, pos, list_end, frame_end, count, session, events
                 ):
                     return pos
+                run = None
                 pos = frame_end
                 continue
             if shape != _TRANSFER_LIST8:
@@ -144,17 +147,20 @@ class PlainFrames:
             if next_id == window.top_up_id:
                 window.top_up()
             link.delivery_count = (link.delivery_count + 1) & SERIAL_MASK
-            events.append(
-                TransferReceived(
-                    link,
-                    delivery_id,
-                    buf[tag_start:at],
-                    form[0],
-                    form[1],
-                    None,
-                    buf[list_end:frame_end],
+            payload = buf[list_end:frame_end]
+            if run is not None and run.link is link and form is form_of_run:
+                run.delivery_ids.append(delivery_id)
+                run.payloads.append(payload)
+            elif link.takes_runs:
+                form_of_run = form
+                run = TransferRunReceived(link, form[0], form[1], [delivery_id], [payload])
+                events.append(run)
+            else:
+                run = None
+                tag = buf[tag_start:at]
+                events.append(
+                    TransferReceived(link, delivery_id, tag, form[0], form[1], None, payload)
                 )
-            )
             pos = frame_end
         return pos
 

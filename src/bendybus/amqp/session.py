@@ -215,6 +215,8 @@ class AmqpLink:
     """As a sender: the peer wants its credit used or given back (`answer_drain`)."""
     assembly: Assembly | None = None
     """As a receiver: the delivery whose last frame has not come yet."""
+    takes_runs: bool = False
+    """As a receiver: what comes in one run is told as one event (`TransferRunReceived`)."""
     first_delivery_count: int = 0
     was_announced: bool = False
     """The caller knows of it."""

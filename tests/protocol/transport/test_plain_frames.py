@@ -7,6 +7,7 @@ difference.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bendybus.amqp.events import TransferReceived
+from bendybus.amqp.events import Event, TransferReceived, TransferRunReceived
 from bendybus.amqp.frames import HEARTBEAT
 from bendybus.amqp.performatives import (
     Accepted,
@@ -102,6 +103,23 @@ def bodies_in_any_encoding(draw: Any) -> bytes:
     return bytes([0x00, 0x53, code]) + head + content
 
 
+def taken_apart(events: list[Event]) -> list[Event]:
+    """Return events with a transfer for each of a run, its tag left out as runs leave it."""
+    apart: list[Event] = []
+    for event in events:
+        if isinstance(event, TransferRunReceived):
+            link, form, settled = event.link, event.message_format, event.settled
+            apart += [
+                TransferReceived(link, delivery_id, b"", form, settled, None, payload)
+                for delivery_id, payload in zip(event.delivery_ids, event.payloads, strict=True)
+            ]
+        elif isinstance(event, TransferReceived):
+            apart.append(replace(event, delivery_tag=b""))
+        else:
+            apart.append(event)
+    return apart
+
+
 STATES: list[Any] = [
     Accepted(),
     Released(),
@@ -120,6 +138,45 @@ def test_frames_in_any_encoding_are_read_alike_on_both_paths(
 ) -> None:
     hot, general = told_both_ways(bodies, payload)
     assert hot == general
+
+
+@given(bodies=st.lists(bodies_in_any_encoding(), max_size=6), payload=st.binary(max_size=8))
+def test_runs_tell_the_same_in_the_same_order(bodies: list[bytes], payload: bytes) -> None:
+    data = b"".join(
+        struct.pack(">IBBH", 8 + len(body) + len(payload), 2, 0, 0) + body + payload
+        for body in bodies
+    )
+    told = []
+    for takes_runs in (False, True):
+        peer = peer_with_links()
+        for link in peer.engine._channels.by_peer[0].ready_receivers.values():
+            link.takes_runs = takes_runs
+        told.append((retell(taken_apart(peer.write(data))), peer.engine.data_to_send()))
+    assert told[0] == told[1]
+
+
+def test_a_run_is_of_one_link_and_of_one_form_and_ends_at_what_comes_between() -> None:
+    peer = peer_with_links()
+    links = peer.engine._channels.by_peer[0].ready_receivers
+    links[0].takes_runs = True
+    said: list[Transfer | Disposition] = [
+        transfer(1, message_format=0),
+        transfer(2, message_format=0),
+        transfer(3, message_format=0, settled=True),
+        transfer(4, message_format=0),
+        transfer(5, message_format=0, handle=300),
+        Disposition(role=True, first=FIRST, last=FIRST, settled=True, state=Accepted()),
+        transfer(6, message_format=0),
+    ]
+
+    events = peer.write(b"".join(frame(each, payload=b"p") for each in said[:5]))
+    events += peer.write(b"".join(frame(each) for each in said[5:]))
+
+    runs = [event for event in events if isinstance(event, TransferRunReceived)]
+    assert [run.delivery_ids for run in runs] == [[1, 2], [3], [4], [6]]
+    assert [run.settled for run in runs] == [False, True, False, False]
+    assert runs[0].payloads == [b"p", b"p"]
+    assert [e.delivery_id for e in events if isinstance(e, TransferReceived)] == [5]
 
 
 PLAIN_TRANSFER = encode_composite(transfer(FIRST, message_format=0, settled=False))
