@@ -1,6 +1,8 @@
 """The lane: cancellation, closing, bounds, and work that goes wrong."""
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
@@ -236,3 +238,26 @@ def test_a_lane_outlives_the_loop_that_it_answers_to(tmp_path: Path) -> None:
     brake.released.set()
     asyncio.run(lane.close())
     assert lane.state is StoreState.OFFLINE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has threads that give way")
+async def test_a_lane_that_is_woken_takes_no_processor_from_the_loop(lane: StoreLane) -> None:
+    def policy(_database: SqliteDatabase) -> int:
+        return os.sched_getscheduler(0)
+
+    assert await lane.submit(policy, is_synced=False) == os.SCHED_BATCH
+    assert os.sched_getscheduler(0) != os.SCHED_BATCH, "of the loop's own thread"
+
+
+async def test_where_threads_may_not_give_way_the_lane_works_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    opened = partial(open_database, tmp_path / "store.db", Pacing())
+    lane = Lane(0, opened, SqliteFailures(), retry_seconds=0.001, let_go=lambda: None)
+    await lane.start()
+    assert await lane.submit(lambda _: "done", is_synced=False) == "done"
+    await lane.close()

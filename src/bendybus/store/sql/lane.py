@@ -16,7 +16,9 @@ online.
 import asyncio
 import contextlib
 import logging
+import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -223,6 +225,7 @@ class Lane(Generic[D]):
     # What follows runs in the lane's own thread.
 
     def _run(self) -> None:
+        _give_way()
         while not self._is_ending:
             try:
                 first = self._waiting.get(timeout=self._patience())
@@ -461,3 +464,15 @@ def _settle_futures(outcomes: list[_Outcome]) -> None:
             future.set_exception(error)
         else:
             future.set_result(result)
+
+
+def _give_way() -> None:
+    """Have this thread wait for a free processor when it is woken, and not take a busy one.
+
+    The loop wakes it, and has the interpreter while it does so: in its place the lane could do
+    nothing but wait for that (decisions/0032). Linux alone knows it, and not every sandbox allows
+    it.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
