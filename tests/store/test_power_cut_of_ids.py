@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 import pytest
 
+from bendybus.model.digests import digest_of
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Activate, Append
-from bendybus.store.sql.seen import digest_of
 from bendybus.store.sqlite.seen_index import split
 from bendybus.testing.faulty_disk import FaultyDisk, faulty_disk
 from bendybus.testing.store_contract.subject import MAIN, NOON, ROOMY, after

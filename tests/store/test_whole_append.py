@@ -1,16 +1,18 @@
 """A commit of one plain append is one statement; all else is done in parts, and no less whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 import pytest
 
+from bendybus.model.digests import digest_of_plain
 from bendybus.model.errors import QuotaExceeded
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
+from bendybus.model.plain_messages import PlainMessages
 from bendybus.store.sql import applying, reading
 from bendybus.store.sql.appending import append
 from bendybus.store.sqlite.database import Pacing, SqliteDatabase, open_database
@@ -51,7 +53,9 @@ def statements_of(database: SqliteDatabase) -> Iterator[list[str]]:
         database.connection.trace_v2(0, None)
 
 
-def commit_one(database: SqliteDatabase, messages: list[Message], bytes_max: int = ROOMY) -> int:
+def commit_one(
+    database: SqliteDatabase, messages: Sequence[Message], bytes_max: int = ROOMY
+) -> int:
     """Append as the only work of a commit; return the first number."""
     database.begin_one(is_synced=False)
     first = append(database, Append(MAIN, messages, bytes_max, duplicates_since=SINCE), NOON)
@@ -71,6 +75,18 @@ def test_a_plain_append_is_a_look_and_one_statement(database: SqliteDatabase) ->
     with statements_of(database) as run:
         assert commit_one(database, PLAIN) == 1
     assert run == ["find_room", "append_whole"]
+
+
+def test_columns_are_one_statement_too_and_the_same_rows(
+    database: SqliteDatabase, tmp_path: Path
+) -> None:
+    columns = PlainMessages([b"a", b"b"], [digest_of_plain(b"1"), digest_of_plain(b"2")])
+    with statements_of(database) as run:
+        assert commit_one(database, columns) == 1
+        assert commit_one(database, PLAIN) == 0, "both came before"
+    assert run == ["find_room", "append_whole"]
+    database.close()
+    assert contents_in(tmp_path / "store.db") == [b"a", b"b"]
 
 
 def test_who_has_just_appended_need_not_look(database: SqliteDatabase) -> None:

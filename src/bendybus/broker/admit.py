@@ -10,6 +10,7 @@ from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append, Publish, Transfer
+from bendybus.model.plain_messages import PlainMessages
 
 
 class Admission(NamedTuple):
@@ -44,6 +45,9 @@ async def admit(
     """
     queue.note_use()
     since = queue.duplicates_since(source, now)
+    if isinstance(messages, PlainMessages) and queue.time_to_live_ms is not None:
+        # The queue was changed while they were on their way: now they expire.
+        messages = list(messages)
     if not isinstance(queue, ServedTopic):
         soonest = set_expiry(queue, messages, now)
         operation = Append(source.number, messages, queue.fragment_bytes_max, since, transfers)

@@ -6,6 +6,7 @@ from bendybus.broker.served_queue import ServedQueue
 from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.packed_messages import PackedMessages
+from bendybus.model.plain_messages import PlainMessages
 
 
 def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) -> Instant | None:
@@ -17,6 +18,9 @@ def set_expiry(queue: ServedQueue, messages: Sequence[Message], now: Instant) ->
     if isinstance(messages, PackedMessages):
         return _set_common_expiry(queue, messages, now)
     default = queue.time_to_live_ms
+    if isinstance(messages, PlainMessages):
+        assert default is None, "those that expire are not plain"
+        return None
     soonest: Instant | None = None
     for message in messages:
         own = message.time_to_live_ms

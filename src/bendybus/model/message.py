@@ -36,6 +36,8 @@ class Message:
     expires_at: Instant | None = None
     # Only of messages that come from another queue: what happened to them there.
     marks: "Marks | None" = None
+    # What stands for its id, where that was made already: `digests.digest_of`.
+    digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

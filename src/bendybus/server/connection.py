@@ -24,6 +24,7 @@ from bendybus.amqp.events import (
     SessionFailed,
     SessionFlowReceived,
     TransferReceived,
+    TransferRunReceived,
 )
 from bendybus.amqp.outbox import UNFINISHED_BYTES_MAX
 from bendybus.amqp.outcomes import AmqpError
@@ -175,13 +176,16 @@ class ClientConnection(asyncio.Protocol):
         links = self._links
         busy: dict[LinkHandler, None] = {}
         for event in events:
-            if type(event) is TransferReceived:
+            if type(event) is TransferRunReceived:
                 handler = links.get(event.link)
-                if isinstance(handler, IncomingLink | RequestLink):
+                if isinstance(handler, IncomingLink):
+                    handler.take_run(event)
+                    busy[handler] = None
+            elif type(event) is TransferReceived:
+                handler = links.get(event.link)
+                if isinstance(handler, IncomingLink | RequestLink | CoordinatorLink):
                     handler.take(event)
                     busy[handler] = None
-                elif isinstance(handler, CoordinatorLink):
-                    handler.take(event)
             elif type(event) is DispositionReceived:
                 handler = links.get(event.link)
                 if isinstance(handler, OutgoingLink):

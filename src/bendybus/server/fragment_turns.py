@@ -2,23 +2,28 @@
 
 Messages with keys, of which ids are the most frequent (R2.1), come in no order and go to as many
 commits as there are fragments. A commit of many costs little more than one of few, so while there
-is much to store two fragments have their turn, and what is bound for the others gathers meanwhile
+is much to store few fragments have their turn, and what is bound for the others gathers meanwhile
 (decisions/0027). A turn begins when another one ends; nobody waits for time to pass.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
 from bendybus.model.errors import BusError
 from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
+from bendybus.model.plain_messages import PlainMessages
 
 # Fragments that may have their turn at once while much is to be stored.
 TURNS_MAX: Final = 2
+# From so many groups that came together on, they are spread over fragments. Then more have their
+# turn: while the loop reads what comes, it begins none, and there is still something to store.
+SPREAD_GROUPS: Final = 4
+SPREAD_TURNS_MAX: Final = 4
 # From so many messages on, a fragment need not wait: little is saved by gathering more, and the
 # disk may be one that takes long for each commit and takes many together.
-MANY_MESSAGES: Final = 128
+MANY_MESSAGES: Final = 256
 # Up to so many in all, every fragment has its turn at once: hardly anything would gather.
 FEW_MESSAGES: Final = 200
 
@@ -50,7 +55,7 @@ class Group:
     fragment: FragmentIndex | None
     # All or none of them, whatever becomes of others: a batch.
     is_whole: bool
-    messages: list[Message]
+    messages: list[Message] | PlainMessages
     # Those to answer when the messages are stored.
     delivery_ids: list[int]
     split_batches: list[SplitBatch]
@@ -58,11 +63,12 @@ class Group:
 
     def takes(self, other: "Group") -> bool:
         """Say whether another group of the fragment may be stored with this one."""
-        return not (self.is_whole or other.is_whole)
+        is_alike = type(self.messages) is type(other.messages)
+        return is_alike and not (self.is_whole or other.is_whole)
 
     def take(self, other: "Group") -> None:
         """Let the messages of another group follow these."""
-        self.messages += other.messages
+        self.messages += other.messages  # type: ignore[operator]  # alike, as `takes` says
         self.delivery_ids += other.delivery_ids
         self.split_batches += other.split_batches
         self.intakes += other.intakes
@@ -101,6 +107,8 @@ class FragmentTurns:
         self._note_end: Final = note_end
         # The fragment that has waited longest comes first.
         self._waiting: dict[FragmentIndex | None, _Turn] = {}
+        # Whether what came last is for many fragments.
+        self.is_spread = False
         # Messages that wait or are being stored.
         self.message_count = 0
         self.running = 0
@@ -108,10 +116,16 @@ class FragmentTurns:
     @property
     def is_gathering(self) -> bool:
         """Whether what comes waits for the end of a turn, unless a fragment has much by then."""
-        return self.running >= TURNS_MAX and self.message_count > FEW_MESSAGES
+        return self.running >= self.turns_max and self.message_count > FEW_MESSAGES
 
-    def put(self, groups: Iterable[Group]) -> None:
+    @property
+    def turns_max(self) -> int:
+        """How many fragments may have their turn at once while much is to be stored."""
+        return SPREAD_TURNS_MAX if self.is_spread else TURNS_MAX
+
+    def put(self, groups: Collection[Group]) -> None:
         """Let groups wait for their turns. Within a fragment they are begun in this order."""
+        self.is_spread = len(groups) >= SPREAD_GROUPS
         for group in groups:
             turn = self._waiting.get(group.fragment)
             if turn is None:
@@ -123,7 +137,7 @@ class FragmentTurns:
     def _begin(self) -> None:
         for fragment, turn in list(self._waiting.items()):
             if (
-                self.running < TURNS_MAX
+                self.running < self.turns_max
                 or self.message_count <= FEW_MESSAGES
                 or turn.message_count >= MANY_MESSAGES
             ):

@@ -1,32 +1,36 @@
 """A client sends to a queue: deliveries become messages, and are accepted once they are on disk."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from bendybus.amqp.deliveries import consecutive_ranges
-from bendybus.amqp.events import OversizedTransferReceived, TransferReceived
+from bendybus.amqp.events import (
+    OversizedTransferReceived,
+    TransferReceived,
+    TransferRunReceived,
+)
 from bendybus.amqp.outcomes import TransactionalState
 from bendybus.amqp.session import AmqpLink
 from bendybus.broker.clock import Clock
 from bendybus.broker.open_transactions import OpenTransactions
 from bendybus.broker.rate_limits import ConnectionRate
-from bendybus.broker.send import check_one_key, check_session_ids, group_by_fragment, send
+from bendybus.broker.send import send
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import SentVia
-from bendybus.content.incoming_message import BATCH_FORMAT, read_batch, read_message
+from bendybus.content.incoming_message import BATCH_FORMAT
 from bendybus.model.errors import BusError, MessageTooLarge, NotImplementedYet, Throttled
 from bendybus.model.message import Message
-from bendybus.server.fragment_turns import TURNS_MAX, FragmentTurns, Group, Intake, SplitBatch
+from bendybus.server.fragment_turns import FragmentTurns, Group, Intake, SplitBatch
 from bendybus.server.outlet import Outlet
+from bendybus.server.sorting import Sorting
 from bendybus.server.token_node import Access
 from bendybus.server.translate import ACCEPTED, rejected
 
 CREDIT: Final = 5000
 # Messages with keys are spread over as many commits as there are fragments, and neighbours are in
-# different ones. From so many on they are answered when that is half of what is in hand, or after
-# so long: neighbours make ranges then, and a client that hears of many at once sends many at once.
-SPREAD_GROUPS: Final = 4
+# different ones. They are answered when that is half of what is in hand, or after so long:
+# neighbours make ranges then, and a client that hears of many at once sends many at once.
 ANSWER_SECONDS: Final = 0.01
 # While one commit is under way, fewer deliveries than this wait for its end: two small commits side
 # by side take longer than one of both. But not for longer than most commits take (decisions/0028).
@@ -52,16 +56,16 @@ class IncomingLink:
         self._outlet = outlet
         self._clock = clock
         self._transactions = transactions
-        self._is_id_wanted = queue.duplicate_window_ms is not None
+        self._sorting = Sorting(queue, self.refuse)
         # What bounds how many messages come in a second, if anything does.
         self.rate: ConnectionRate | None = None
-        self._lane: list[TransferReceived] = []
+        self._lane: list[TransferRunReceived] = []
+        self._lane_count = 0
         # Ends the patience of what is in the lane.
         self._patience: asyncio.TimerHandle | None = None
         # Deliveries that have joined a transaction and are to be answered, by its id.
         self._joined: dict[bytes, list[int]] = {}
         self._turns = FragmentTurns(self._store, outlet.spawn, self._note_turn_end)
-        self._is_spread = False
         # Of turns that have ended since something was answered.
         self._messages_done = 0
         # Deliveries that are stored and not answered yet, and the timer that answers them.
@@ -71,6 +75,7 @@ class IncomingLink:
 
     def open(self) -> None:
         """Let the client begin."""
+        self.link.takes_runs = True
         self.link.grant(CREDIT)
 
     def take(self, event: TransferReceived) -> None:
@@ -78,8 +83,14 @@ class IncomingLink:
         if event.state is not None:
             self._join(event)
             return
-        self._lane.append(event)
-        self._outlet.note_read(len(event.payload))
+        self.take_run(run_of(event))
+
+    def take_run(self, run: TransferRunReceived) -> None:
+        """Put deliveries into the lane; `work` follows when all of a read are in."""
+        count = len(run.payloads)
+        self._lane.append(run)
+        self._lane_count += count
+        self._outlet.note_read(sum(map(len, run.payloads)), count)
 
     def refuse_oversized(self, event: OversizedTransferReceived) -> None:
         """Refuse a delivery that was too large to keep."""
@@ -99,12 +110,12 @@ class IncomingLink:
             self._answer_joined()
         if not self._lane:
             return
-        if self._is_spread and self._turns.is_gathering:
+        if self._turns.is_spread and self._turns.is_gathering:
             # It has to wait in any case; read now, it is still in the processor's cache.
             self._take_in()
             return
         running = self._turns.running
-        if running >= TURNS_MAX:
+        if running >= self._turns.turns_max:
             return
         if running == 0 or self._is_worth_a_second_commit():
             self._take_in()
@@ -113,12 +124,12 @@ class IncomingLink:
             self._patience = loop.call_later(PATIENCE_SECONDS, self._lose_patience)
 
     def _is_worth_a_second_commit(self) -> bool:
-        lane = self._lane
-        return len(lane) >= SECOND_COMMIT_DELIVERIES or lane[0].message_format == BATCH_FORMAT
+        is_batch = self._lane[0].message_format == BATCH_FORMAT
+        return is_batch or self._lane_count >= SECOND_COMMIT_DELIVERIES
 
     def _lose_patience(self) -> None:
         self._patience = None
-        if self._turns.running < TURNS_MAX:
+        if self._turns.running < self._turns.turns_max:
             self._take_in()
 
     def _take_in(self) -> None:
@@ -128,51 +139,31 @@ class IncomingLink:
             self._patience = None
         if not self._lane:
             return
-        events, self._lane = self._lane, []
-        if self.rate is not None and not self._let_through(events, self.rate):
+        runs, self._lane = self._lane, []
+        count, self._lane_count = self._lane_count, 0
+        if self.rate is not None and not self._let_through(runs, self.rate):
             return
-        self._unanswered += len(events)
-        self._outlet.spawn(self._sort(events))
+        self._unanswered += count
+        self._outlet.spawn(self._sort(runs))
 
-    def _let_through(self, events: list[TransferReceived], rate: ConnectionRate) -> bool:
+    def _let_through(self, runs: Sequence[TransferRunReceived], rate: ConnectionRate) -> bool:
         """Refuse what came together if it is too much for now."""
+        payloads = [payload for run in runs for payload in run.payloads]
         try:
-            rate.check(len(events))
+            rate.check(len(payloads))
         except Throttled as error:
-            size = sum([len(event.payload) for event in events])
-            self._outlet.note_stored(size, len(events))
-            self.refuse([event.delivery_id for event in events if not event.settled], error)
+            self._outlet.note_stored(sum(map(len, payloads)), len(payloads))
+            for run in runs:
+                if not run.settled:
+                    self.refuse(run.delivery_ids, error)
             self.regrant()
             self._outlet.flush_soon()
             return False
         return True
 
-    async def _sort(self, events: list[TransferReceived]) -> None:
-        """Read deliveries in the order they came: batches, and runs of messages between them."""
-        intake = Intake(len(events), sum([len(event.payload) for event in events]))
-        silent = {event.delivery_id for event in events if event.settled}
-        groups: list[Group] = []
-        run: list[tuple[int, Message]] = []
-        has_sessions = self.queue.main.has_sessions
-        for event in events:
-            delivery_id = event.delivery_id
-            try:
-                if event.message_format == BATCH_FORMAT:
-                    batch = self._checked_batch(event.payload)
-                    groups += self._groups_of(run, silent, intake)
-                    run = []
-                    groups += self._groups_of_batch(event, batch, intake)
-                else:
-                    message = read_message(event.payload, is_id_wanted=self._is_id_wanted)
-                    if has_sessions:
-                        check_session_ids(self.queue, [message])
-                    run.append((delivery_id, message))
-            except BusError as error:
-                if not event.settled:
-                    self.refuse([delivery_id], error)
-        groups += self._groups_of(run, silent, intake)
-        intake.groups_left = len(groups)
-        self._is_spread = len(groups) >= SPREAD_GROUPS
+    async def _sort(self, runs: Sequence[TransferRunReceived]) -> None:
+        """Read deliveries, and let them wait for their turns."""
+        intake, groups = self._sorting.groups_of(runs)
         if groups:
             self._turns.put(groups)
         else:
@@ -190,7 +181,7 @@ class IncomingLink:
             self._accepted += group.delivery_ids
         for batch in group.split_batches:
             self._note_part_stored(batch, refusal)
-        if self._is_spread:
+        if self._turns.is_spread:
             self._answer_soon()
         else:
             self._answer_accepted()
@@ -256,9 +247,7 @@ class IncomingLink:
 
     def messages_of(self, event: TransferReceived) -> list[Message]:
         """Read the messages of a delivery: one, or those of a batch."""
-        if event.message_format == BATCH_FORMAT:
-            return self._checked_batch(event.payload)
-        return [read_message(event.payload, is_id_wanted=self._is_id_wanted)]
+        return self._sorting.messages_of(event)
 
     def sent_via(self, event: TransferReceived) -> SentVia | None:
         """Say by way of what a delivery goes, if it does not go straight."""
@@ -268,37 +257,6 @@ class IncomingLink:
     def _fail_transaction(self, state: object, error: BusError) -> None:
         if isinstance(state, TransactionalState):
             self._transactions.fail(state.txn_id, error)
-
-    def _groups_of(
-        self, run: list[tuple[int, Message]], silent: set[int], intake: Intake
-    ) -> list[Group]:
-        """Take a run of messages apart, each delivered by itself."""
-        ids = [delivery_id for delivery_id, _ in run]
-        messages = [message for _, message in run]
-        groups = []
-        for fragment, places in group_by_fragment(self.queue, messages).items():
-            if places:
-                answered = [ids[at] for at in places]
-                if silent:
-                    answered = [each for each in answered if each not in silent]
-                here = [messages[at] for at in places]
-                groups.append(Group(fragment, False, here, answered, [], [intake]))
-        return groups
-
-    def _groups_of_batch(
-        self, event: TransferReceived, batch: list[Message], intake: Intake
-    ) -> list[Group]:
-        """Keep a batch together, in the fragment of its key; with ids as keys, take it apart."""
-        groups = group_by_fragment(self.queue, batch)
-        if self._is_id_wanted and len(groups) > 1:
-            split = SplitBatch(event.delivery_id, event.settled, len(groups))
-            return [
-                Group(fragment, False, [batch[at] for at in places], [], [split], [intake])
-                for fragment, places in groups.items()
-            ]
-        keyed = [each for each in groups if each is not None]
-        answered = [] if event.settled else [event.delivery_id]
-        return [Group(keyed[0] if keyed else None, True, batch, answered, [], [intake])]
 
     def _answer_soon(self) -> None:
         """Answer what is accepted a little later, unless something makes it worth while before."""
@@ -315,12 +273,6 @@ class IncomingLink:
         self.link.accept(consecutive_ranges(ids))
         self._outlet.flush_soon()
 
-    def _checked_batch(self, payload: bytes) -> list[Message]:
-        batch = read_batch(payload, is_id_wanted=self._is_id_wanted)
-        check_session_ids(self.queue, batch)
-        check_one_key(self.queue, batch)
-        return batch
-
     def refuse(self, ids: Iterable[int], error: BusError) -> None:
         """Reject deliveries."""
         outcome = rejected(error, self._clock.now())
@@ -329,6 +281,13 @@ class IncomingLink:
 
     def regrant(self) -> None:
         """Renew the credit when half is used, less what we have not answered yet."""
-        room = CREDIT - self._unanswered - len(self._lane)
+        room = CREDIT - self._unanswered - self._lane_count
         if self.link.credit <= CREDIT // 2 and room > self.link.credit:
             self.link.grant(room)
+
+
+def run_of(event: TransferReceived) -> TransferRunReceived:
+    """Return a delivery that came by itself as a run."""
+    return TransferRunReceived(
+        event.link, event.message_format, event.settled, [event.delivery_id], [event.payload]
+    )

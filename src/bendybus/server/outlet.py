@@ -75,9 +75,9 @@ class Outlet:
         self.flush()
         self.transport.close()
 
-    def note_read(self, size: int) -> None:
-        """Count a delivery that came in, with a payload of that size."""
-        self._unstored_bytes += size + DELIVERY_BYTES
+    def note_read(self, size: int, count: int = 1) -> None:
+        """Count deliveries that came in, with so much payload together."""
+        self._unstored_bytes += size + count * DELIVERY_BYTES
         if self._unstored_bytes > UNSTORED_BYTES_MAX:
             self._is_storing_slow = True
             self._read_or_not()

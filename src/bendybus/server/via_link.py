@@ -12,7 +12,7 @@ from bendybus.broker.send_via import send_via
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.transaction import SentVia
 from bendybus.model.errors import BusError
-from bendybus.server.incoming_link import IncomingLink
+from bendybus.server.incoming_link import CREDIT, IncomingLink, run_of
 from bendybus.server.outlet import Outlet
 from bendybus.server.token_node import Access
 from bendybus.server.translate import ACCEPTED
@@ -38,13 +38,17 @@ class ViaLink(IncomingLink):
         super().__init__(outlet, link, queue, clock, access, transactions)
         self._via = via
 
+    def open(self) -> None:
+        """Let the client begin; what comes is passed on one by one."""
+        self.link.grant(CREDIT)
+
     def take(self, event: TransferReceived) -> None:
         """Let a delivery join its transaction, or pass it on by itself."""
         if event.state is not None:
             super().take(event)
             return
         self._outlet.note_read(len(event.payload))
-        if self.rate is not None and not self._let_through([event], self.rate):
+        if self.rate is not None and not self._let_through([run_of(event)], self.rate):
             return
         self._unanswered += 1
         # Begun in the order in which they came, which is what keeps it.

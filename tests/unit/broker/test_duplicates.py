@@ -1,6 +1,7 @@
 """Duplicate detection: what was seen within the window is accepted and left out (R2.1, R4)."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,16 +11,19 @@ from bendybus.broker.schedule import schedule
 from bendybus.broker.send import check_one_key, group_by_fragment, send
 from bendybus.broker.served_queue import FORGET_LUMP_MS, ServedQueue
 from bendybus.broker.sweep import LOOK_AGAIN_MS
+from bendybus.model.digests import digest_of_plain
 from bendybus.model.entity import Queue, QueueProperties
 from bendybus.model.errors import InvalidOperation
-from bendybus.model.ids import Instant
+from bendybus.model.ids import FragmentIndex, Instant
 from bendybus.model.message import Message
+from bendybus.model.partitioning import fragment_for
+from bendybus.model.plain_messages import PlainMessages
 from bendybus.store.sqlite.database import SqliteDatabase
 from bendybus.store.sqlite.seen_index import SeenIndex
 from bendybus.store.sqlite.store import SqliteStore
 from bendybus.testing.clock import NOON, ManualClock
 from bendybus.testing.local_broker import LocalBroker
-from tests.unit.broker.serving_verbs import verbs
+from tests.unit.broker.serving_verbs import receive_all, verbs
 
 WINDOW = 30
 KNOWING = [
@@ -194,3 +198,51 @@ async def test_what_a_store_saw_that_was_away_is_forgotten_too(
     await broker.sweep.sweep_all()
 
     assert await seen_rows(broker) == 0
+
+
+@pytest.mark.spec("R2.1")
+@QUEUES
+async def test_ids_that_came_as_columns_are_the_same_ids(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await send_ids(queue, clock, "a", "b")
+
+    for message_id in ("b", "c", "c"):
+        fragment = fragment_for(message_id, len(queue.main.sources))
+        columns = PlainMessages([b"as a column"], [digest_of_plain(message_id.encode())])
+        await send(queue, columns, fragment, clock)
+    assert await count(queue) == 3
+
+    await send_ids(queue, clock, "c", "d")
+    assert await count(queue) == 4
+
+
+@QUEUES
+async def test_of_columns_those_that_are_new_are_stored(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    digests = [digest_of_plain(each) for each in (b"a", b"b", b"a", b"c")]
+    fragment = FragmentIndex(0)
+    await send(queue, PlainMessages([b"first"], digests[1:2]), fragment, clock)
+
+    await send(queue, PlainMessages([b"1", b"2", b"3", b"4"], digests), fragment, clock)
+
+    assert [content for content, _ in await receive_all(queue, clock)] == [b"first", b"1", b"4"]
+
+
+async def test_columns_for_a_queue_whose_messages_have_come_to_expire_expire(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("once")
+    columns = PlainMessages([b"on its way"], [digest_of_plain(b"a")])
+    life = timedelta(seconds=5)
+    queue.set_properties(replace(queue.properties, default_message_time_to_live=life))
+
+    await send(queue, columns, FragmentIndex(0), clock)
+    await send_ids(queue, clock, "a")
+
+    assert await count(queue) == 1, "it keeps its id"
+    clock.advance(5)
+    assert await receive_all(queue, clock) == []

@@ -14,6 +14,7 @@ from bendybus.content.incoming_message import (
     _read_plain_message,
     read_batch,
     read_message,
+    read_plain_messages,
 )
 from bendybus.content.outgoing_message import (
     Quick,
@@ -89,6 +90,70 @@ def test_the_plain_way_in_says_what_the_careful_way_says(
 
     assert plain is not None
     assert plain == _read_message(payload, is_id_wanted=is_id_wanted)
+
+
+def _read_one_by_one(
+    payloads: list[bytes], *, is_id_wanted: bool
+) -> tuple[list[bytes], list[bytes], list[int | None]]:
+    messages = [read_message(each, is_id_wanted=is_id_wanted) for each in payloads]
+    return (
+        [message.content for message in messages],
+        [message.message_id.encode() for message in messages] if is_id_wanted else [],
+        [message.time_to_live_ms for message in messages],
+    )
+
+
+@given(st.lists(st.tuples(HEADERS, IDS, st.integers(1, 13), BODIES), max_size=4), st.booleans())
+def test_messages_as_columns_say_what_they_say_one_by_one(
+    messages: list[tuple[tuple[object, ...] | None, str, int, tuple[SectionCode, object]]],
+    are_ids_wanted: bool,
+) -> None:
+    payloads = [
+        _encoded(header, message_id, fields) + encode_section(*body)
+        for header, message_id, fields, body in messages
+    ]
+
+    columns = read_plain_messages(payloads, are_ids_wanted=are_ids_wanted)
+
+    assert columns == _read_one_by_one(payloads, is_id_wanted=are_ids_wanted)
+
+
+@given(
+    st.sampled_from([None, (True, None, None)]),
+    BODIES,
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), min_size=1, max_size=2),
+    st.integers(-2, 2),
+    st.booleans(),
+)
+def test_what_differs_from_the_message_before_is_looked_at(
+    header: tuple[object, ...] | None,
+    body: tuple[SectionCode, object],
+    changes: list[tuple[int, int]],
+    longer: int,
+    are_ids_wanted: bool,
+) -> None:
+    """However a message differs: as columns it is what it is by itself, or not a column at all."""
+    before = _encoded(header, "an-id", 1) + encode_section(*body)
+    changed = bytearray(before[:longer] if longer < 0 else before + bytes(longer))
+    for at, byte in changes:
+        changed[at % len(changed)] = byte
+    payloads = [before, bytes(changed)]
+
+    columns = read_plain_messages(payloads, are_ids_wanted=are_ids_wanted)
+
+    if columns is not None:
+        assert columns == _read_one_by_one(payloads, is_id_wanted=are_ids_wanted)
+        assert _read_plain_message(payloads[1], is_id_wanted=are_ids_wanted) is not None
+
+
+@pytest.mark.parametrize("message_id", ["", b"\xff\xfe"], ids=["none", "no text"])
+def test_where_ids_are_wanted_one_that_is_no_key_is_no_column(message_id: str | bytes) -> None:
+    encoded = message_id if isinstance(message_id, bytes) else message_id.encode()
+    head = b"\x00\x53\x73\xc0" + bytes([len(encoded) + 3, 1, 0xA1, len(encoded)])
+    payload = head + encoded + encode_section(SectionCode.DATA, b"body")
+
+    assert read_plain_messages([payload], are_ids_wanted=True) is None
+    assert read_plain_messages([payload], are_ids_wanted=False) is not None
 
 
 def test_an_id_that_is_no_text_is_refused_where_it_is_wanted() -> None:

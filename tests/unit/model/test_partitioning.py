@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from bendybus.model.errors import InvalidOperation
 from bendybus.model.message import Message
-from bendybus.model.partitioning import check_keys, fragment_for, key_of, places_by_fragment
+from bendybus.model.partitioning import (
+    check_keys,
+    fragment_for,
+    key_of,
+    places_by_fragment,
+    places_of_ids,
+)
 
 KEYS = st.text(min_size=1, max_size=128)
 
@@ -103,3 +109,13 @@ def test_many_keys_spread_over_all_fragments() -> None:
 
     assert min(counts) > 800
     assert max(counts) < 1200
+
+
+@pytest.mark.spec("R2.1")
+@given(st.lists(KEYS), st.sampled_from([1, 2, 4, 16]))
+def test_ids_by_themselves_belong_where_their_messages_do(ids: list[str], fragments: int) -> None:
+    messages = [_message(message_id=each) for each in ids]
+
+    places = places_of_ids([each.encode() for each in ids], fragments)
+
+    assert places == places_by_fragment(messages, fragments, has_duplicate_detection=True)

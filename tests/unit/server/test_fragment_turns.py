@@ -8,16 +8,19 @@ import pytest
 
 from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
+from bendybus.model.plain_messages import PlainMessages
 from bendybus.server.fragment_turns import (
     FEW_MESSAGES,
     MANY_MESSAGES,
+    SPREAD_GROUPS,
+    SPREAD_TURNS_MAX,
     TURNS_MAX,
     FragmentTurns,
     Group,
     Intake,
 )
 
-FRAGMENTS = range(5 * TURNS_MAX)
+FRAGMENTS = range(3 * SPREAD_TURNS_MAX)
 
 
 class Storing:
@@ -101,8 +104,8 @@ async def test_while_there_is_much_to_store_few_fragments_have_their_turn_and_th
     first = storing.fragments
     await storing.end_first()
 
-    assert first == list(FRAGMENTS[:TURNS_MAX])
-    assert storing.fragments == list(FRAGMENTS[1 : TURNS_MAX + 1])
+    assert first == list(FRAGMENTS[:SPREAD_TURNS_MAX])
+    assert storing.fragments == list(FRAGMENTS[1 : SPREAD_TURNS_MAX + 1])
     assert storing.messages_done == MANY_MESSAGES - 1
     assert storing.turns.message_count == (len(FRAGMENTS) - 1) * (MANY_MESSAGES - 1)
 
@@ -177,7 +180,7 @@ async def test_who_has_gathered_many_need_not_wait() -> None:
 
     await storing.put(group(last, "one more"))
 
-    assert storing.fragments == [*FRAGMENTS[:TURNS_MAX], last]
+    assert storing.fragments == [*FRAGMENTS[:SPREAD_TURNS_MAX], last]
 
 
 async def test_what_is_stored_is_in_nobodys_way_any_more() -> None:
@@ -199,3 +202,33 @@ async def test_what_is_put_next_does_not_overtake_several_groups_that_were_put_b
 
     begun = [texts(each.messages) for each, _ in storing.under_way]
     assert begun == [[b"a", b"b"], [b"c"], [b"d"]]
+
+
+@pytest.mark.spec("R2.4")
+async def test_what_is_for_any_fragment_has_fewer_turns_than_what_is_spread() -> None:
+    keyless, spread = Storing(), Storing()
+
+    for _ in range(TURNS_MAX + 1):
+        await keyless.put(group(None, *["x"] * (MANY_MESSAGES - 1)))
+    await spread.put(*(large_group(each) for each in FRAGMENTS[:SPREAD_GROUPS]))
+
+    assert len(keyless.under_way) == TURNS_MAX
+    assert len(spread.under_way) == SPREAD_TURNS_MAX
+
+
+async def test_columns_and_messages_are_not_mixed_and_keep_their_order() -> None:
+    storing = Storing()
+    await storing.put(*(large_group(each) for each in FRAGMENTS[:SPREAD_TURNS_MAX]))
+    last = FRAGMENTS[-1]
+    columns = [group(last, "b"), group(last, "c")]
+    for each in columns:
+        each.messages = PlainMessages([message.content for message in each.messages])
+
+    for each in (group(last, "a"), *columns, group(last, "d")):
+        await storing.put(each)
+    for _ in range(SPREAD_TURNS_MAX):
+        await storing.end_first()
+
+    begun = [each.messages for each, _ in storing.under_way]
+    assert [texts(each) for each in begun] == [[b"a"], [b"b", b"c"], [b"d"]]
+    assert [type(each) for each in begun] == [list, PlainMessages, list]

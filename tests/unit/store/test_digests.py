@@ -2,8 +2,8 @@
 
 import pytest
 
+from bendybus.model.digests import digest_of
 from bendybus.model.message import Message
-from bendybus.store.sql.seen import digest_of
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
+from bendybus.model.digests import DIGEST_SIZE
 from bendybus.model.ids import Instant
 from bendybus.store.sql.database import SqlDatabase
-from bendybus.store.sql.seen_ids import DIGEST_SIZE, SeenIds
+from bendybus.store.sql.seen_ids import SeenIds
 
 # What is forgotten in one turn.
 FORGOTTEN_IDS_MAX: Final = 2000

@@ -15,6 +15,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.model.packed_messages import PackedMessages
+from bendybus.model.plain_messages import PlainMessages
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.figures import Event
 from bendybus.store.marks import marks_to_text
@@ -34,14 +35,11 @@ def append(database: SqlDatabase, operation: Append, now: Instant) -> int:
     offset = database.offset(queue)
     new = new_indexes(database, queue, operation, now)
     if new is not None:
-        messages = [messages[at] for at in new]
+        messages = _chosen(messages, new)
         if operation.messages and not messages:
             _note(database, operation, 0, 0)
             return 0
-    if isinstance(messages, PackedMessages):
-        content_bytes = len(messages.contents)
-    else:
-        content_bytes = sum([len(message.content) for message in messages])
+    content_bytes = _content_bytes(messages)
     if database.is_untouched and messages and _are_plain(database, operation, messages):
         size = content_bytes + CHECKSUM_SIZE * len(messages)
         first = _append_whole(database, operation, messages, size, now)
@@ -58,8 +56,27 @@ def _are_plain(database: SqlDatabase, operation: Append, messages: Sequence[Mess
         or operation.numbered_from is not None
         or isinstance(messages, PackedMessages)
         or database.main(operation.queue) != operation.queue
-        or any(map(_has_fields, messages))
+        or _have_fields(messages)
     )
+
+
+def _chosen(messages: Sequence[Message], places: Sequence[int]) -> Sequence[Message]:
+    """Return the messages at some places."""
+    if isinstance(messages, PlainMessages):
+        return messages.chosen(places)
+    return [messages[at] for at in places]
+
+
+def _content_bytes(messages: Sequence[Message]) -> int:
+    if isinstance(messages, PackedMessages):
+        return len(messages.contents)
+    return sum(map(len, _contents(messages)))
+
+
+def _contents(messages: Sequence[Message]) -> list[bytes]:
+    if isinstance(messages, PlainMessages):
+        return messages.contents
+    return [message.content for message in messages]
 
 
 def _append_whole(
@@ -142,7 +159,7 @@ def _insert(
         return
     # Marks have only those that come from another queue, or are on their way to one.
     is_travelling = operation.transfers is not None or database.main(queue) != queue
-    has_fields = is_travelling or any(map(_has_fields, messages))
+    has_fields = is_travelling or _have_fields(messages)
     bodies = database.blobs(_sealed(first, messages, now, has_fields=has_fields))
     database.run("append_bodies", (first, bodies))
     if has_fields:
@@ -159,7 +176,7 @@ def _insert(
 
 def sealed_messages(first: int, messages: Sequence[Message], now: Instant) -> Sequence[bytes]:
     """Return contents with their checksums, as they lie in rows from the first on."""
-    return _sealed(first, messages, now, has_fields=any(map(_has_fields, messages)))
+    return _sealed(first, messages, now, has_fields=_have_fields(messages))
 
 
 def _sealed(
@@ -171,7 +188,7 @@ def _sealed(
         seeds = map(_seed_with_fields, rows, messages, repeat(now))
     else:
         seeds = [(both := body ^ now) ^ both >> 32 for body in rows]
-    return sealed([message.content for message in messages], seeds)
+    return sealed(_contents(messages), seeds)
 
 
 def quota_exceeded(database: SqlDatabase, queue: int, size: int, bytes_max: int) -> QuotaExceeded:
@@ -192,6 +209,11 @@ def _reserve(database: SqlDatabase, queue: int, wanted: tuple[int, int, int]) ->
         raise quota_exceeded(database, queue, size, bytes_max)
     counter: int = row[0]
     return counter
+
+
+def _have_fields(messages: Sequence[Message]) -> bool:
+    """Say whether any message has more than its content."""
+    return not isinstance(messages, PlainMessages) and any(map(_has_fields, messages))
 
 
 def _has_fields(message: Message) -> bool:

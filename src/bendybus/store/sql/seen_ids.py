@@ -2,13 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final
 
 from bendybus.model.ids import Instant
-
-# 96 bits: that two of a thousand million ids are taken for one is less likely than that the disk
-# loses both. Twelve bytes are also what fits into the smallest object that Python makes for them.
-DIGEST_SIZE: Final = 12
 
 
 class SeenIds(ABC):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+from bendybus.model.digests import DIGEST_SIZE
 from bendybus.store.moving.moving import Change, MoveFailed, Notes, Taken
 from bendybus.store.moving.tables import BODY, NUMBERED, SEEN, Key, MovedTable, Row
 from bendybus.store.sql.packs import unfold_some
-from bendybus.store.sql.seen_ids import DIGEST_SIZE
 from bendybus.store.sqlite.data_folder import sync_folder
 from bendybus.store.sqlite.database import SqliteDatabase
 from bendybus.store.sqlite.notes import MOVER, NOTED, SEEN_ROWS, drop_notes, make_notes

@@ -6,12 +6,13 @@ callers has added is taken back when that is rolled back.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from bendybus.model.digests import DIGEST_SIZE
 from bendybus.model.ids import Instant
 from bendybus.store.sql.database import SqlDatabase
-from bendybus.store.sql.seen_ids import DIGEST_SIZE, SeenIds
+from bendybus.store.sql.seen_ids import SeenIds
 
 # What is forgotten in one turn: rows of the log, and about so many ids.
 FORGOTTEN_ROWS_MAX: Final = 500
@@ -26,8 +27,8 @@ class SeenIndex(SeenIds):
         # Writes a row of the log: a queue, a time, digests.
         self._log: Final = log
         self._queues: dict[int, dict[bytes, int]] = {}
-        # What to write back if the work under way is undone: None for what was not there.
-        self._before: list[tuple[int, Mapping[bytes, int | None]]] = []
+        # If the work under way is undone: of which queue to take out what, and what to write back.
+        self._before: list[tuple[int, Collection[bytes], Mapping[bytes, int]]] = []
 
     def load(self, log: Iterable[tuple[Any, ...]]) -> None:
         """Read the log, row by row."""
@@ -39,19 +40,25 @@ class SeenIndex(SeenIds):
     ) -> Sequence[int]:
         """Return which are new, and remember them."""
         known = self.of(queue)
-        before: dict[bytes, int | None] = dict.fromkeys(
-            [each for each in digests if each is not None]
-        )
-        if len(before) == len(digests) and known.keys().isdisjoint(before):
+        fresh: dict[Any, int] = dict.fromkeys(digests, now)
+        if None not in fresh and len(fresh) == len(digests) and known.keys().isdisjoint(fresh):
             # Mostly: all have an id, each another one, and none of these was ever seen.
-            new: Sequence[int] = range(len(digests))
-            known.update(dict.fromkeys(before, now))
-        else:
-            new, before = _new_among_known(known, digests, since, now)
-        if before:
-            self._before.append((queue, before))
-            self._log(queue, now, b"".join(before))
+            known.update(fresh)
+            self._note(queue, fresh, {}, now)
+            return range(len(digests))
+        new, before = _new_among_known(known, digests, since, now)
+        unseen = [digest for digest, seen_at in before.items() if seen_at is None]
+        seen = {digest: at for digest, at in before.items() if at is not None}
+        self._note(queue, unseen, seen, now)
         return new
+
+    def _note(
+        self, queue: int, unseen: Collection[bytes], seen: Mapping[bytes, int], now: Instant
+    ) -> None:
+        """Note and log ids that are known now, some of which had been seen long before."""
+        if unseen or seen:
+            self._before.append((queue, unseen, seen))
+            self._log(queue, now, b"".join((*unseen, *seen)))
 
     def forget(self, queue: int, until: Instant) -> int:
         """Forget rows of the log, and their ids."""
@@ -74,13 +81,11 @@ class SeenIndex(SeenIds):
 
     def undo(self) -> None:
         """Undo what was done since it was last settled."""
-        for queue, before in reversed(self._before):
+        for queue, added, before in reversed(self._before):
             known = self.of(queue)
-            for digest, seen_at in before.items():
-                if seen_at is None:
-                    del known[digest]
-                else:
-                    known[digest] = seen_at
+            for digest in added:
+                del known[digest]
+            known.update(before)
         self._before.clear()
 
     def of(self, queue: int) -> dict[bytes, int]:
@@ -91,7 +96,7 @@ class SeenIndex(SeenIds):
         """Take ids out of the index, unless they were seen again later."""
         known = self.of(queue)
         old = {digest: known[digest] for digest in digests if known.get(digest, until + 1) <= until}
-        self._before.append((queue, old))
+        self._before.append((queue, (), old))
         for digest in old:
             del known[digest]
 
