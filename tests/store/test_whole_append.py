@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -150,6 +151,23 @@ def test_an_append_that_is_undone_leaves_nothing(
     database.commit()
     assert reading.counts(database, MAIN).messages == 0
     assert commit_one(database, messages) == 1, "its ids were not remembered, nor its numbers"
+
+
+def test_an_id_that_was_seen_long_ago_counts_from_then_if_seeing_it_again_is_undone(
+    database: SqliteDatabase,
+) -> None:
+    commit_one(database, PLAIN)
+    later = Append(MAIN, PLAIN, bytes_max=1, duplicates_since=after(60))
+    database.begin_one(is_synced=False)
+    with pytest.raises(QuotaExceeded):
+        append(database, later, after(120))
+    database.undo()
+
+    database.begin_one(is_synced=False)
+    first = append(database, replace(later, bytes_max=ROOMY), after(121))
+    database.commit()
+
+    assert first == 1 + len(PLAIN), "it was not seen at the time of what was undone"
 
 
 def test_a_whole_append_that_is_undone_before_its_commit_leaves_nothing(

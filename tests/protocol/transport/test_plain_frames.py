@@ -164,19 +164,18 @@ def test_a_run_is_of_one_link_and_of_one_form_and_ends_at_what_comes_between() -
         transfer(2, message_format=0),
         transfer(3, message_format=0, settled=True),
         transfer(4, message_format=0),
-        transfer(5, message_format=0, handle=300),
         Disposition(role=True, first=FIRST, last=FIRST, settled=True, state=Accepted()),
-        transfer(6, message_format=0),
+        transfer(5, message_format=0),
+        transfer(6, message_format=0, handle=300),
+        transfer(7, message_format=0),
     ]
 
-    events = peer.write(b"".join(frame(each, payload=b"p") for each in said[:5]))
-    events += peer.write(b"".join(frame(each) for each in said[5:]))
+    events = peer.write(b"".join(frame(each) for each in said))
 
     runs = [event for event in events if isinstance(event, TransferRunReceived)]
-    assert [run.delivery_ids for run in runs] == [[1, 2], [3], [4], [6]]
-    assert [run.settled for run in runs] == [False, True, False, False]
-    assert runs[0].payloads == [b"p", b"p"]
-    assert [e.delivery_id for e in events if isinstance(e, TransferReceived)] == [5]
+    assert [run.delivery_ids for run in runs] == [[1, 2], [3], [4], [5], [7]]
+    assert [run.settled for run in runs] == [False, True, False, False, False]
+    assert [e.delivery_id for e in events if isinstance(e, TransferReceived)] == [6]
 
 
 PLAIN_TRANSFER = encode_composite(transfer(FIRST, message_format=0, settled=False))
