@@ -45,9 +45,12 @@ class TwoFrontEnds(QueueWorld):
         if not self.is_bound:
             first, second = self.brokers
             self.broker = second if self.broker is first else first
-            # What was changed at the first, the second has within a second. Let that be over.
-            self.run(self.broker.namespaces.records.following.look())
+            self.follow(self.broker)
             self.note_switched()
+
+    def follow(self, broker: LocalBroker) -> None:
+        """Let a second be over: within one, a front end has what was changed at the other."""
+        self.run(broker.namespaces.records.following.look())
 
     @rule()
     def begin_the_other_anew(self) -> None:
@@ -78,6 +81,9 @@ class TwoFrontEnds(QueueWorld):
 
         And again, until nothing is due: what one has made active has perhaps expired, too.
         """
+        for broker in self.brokers:
+            # What comes due goes by its rules.
+            self.follow(broker)
         for broker in self.brokers * SWEEPS:
             self.run(broker.sweep.sweep_all())
         self.run(self.hear())
