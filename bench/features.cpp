@@ -195,11 +195,16 @@ struct Accept : Mode {
 
 struct Hold : Mode {
   using Mode::Mode;
+  // The broker gives an AMQP session no more than 65,536 deliveries that it does not settle.
+  static constexpr long PER_SESSION = 50'000;
 
   void on_connection_open(proton::connection& c) override {
-    c.open_receiver(arguments.address, proton::receiver_options().credit_window(0).auto_accept(false));
+    auto options = proton::receiver_options().credit_window(0).auto_accept(false);
+    for (long left = count; left > 0; left -= PER_SESSION) {
+      auto receiver = c.open_session().open_receiver(arguments.address, options);
+      receiver.add_credit(uint32_t(std::min(left, PER_SESSION)));
+    }
   }
-  void on_receiver_open(proton::receiver& r) override { r.add_credit(uint32_t(count)); }
   void on_message(proton::delivery&, proton::message&) override {
     if (++reached == count) std::cout << "ready " << count << std::endl;
   }

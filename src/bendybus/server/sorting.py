@@ -68,7 +68,8 @@ class Sorting:
         if columns is None:
             return None
         contents, message_ids, lives = columns
-        if not self._takes_columns or queue.time_to_live_ms is not None or any(lives):
+        is_lasting = queue.time_to_live_ms is None and lives.count(None) == len(lives)
+        if not (self._takes_columns and is_lasting):
             texts = map(bytes.decode, message_ids) if message_ids else repeat("")
             messages = [
                 Message(content, message_id, None, None, life)

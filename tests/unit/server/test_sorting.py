@@ -134,8 +134,9 @@ async def test_where_there_is_one_fragment_ids_are_only_looked_at(broker: LocalB
         ("news", payload("a"), None),
         ("short", payload("a"), None),
         ("plain", payload("a", life=5000), 5000),
+        ("plain", payload("a", life=0), 0),
     ],
-    ids=["a topic", "lives of the queue", "lives of messages"],
+    ids=["a topic", "lives of the queue", "lives of messages", "no life at all"],
 )
 async def test_messages_that_are_looked_at_one_by_one_are_no_columns(
     broker: LocalBroker, name: str, sent: bytes, life: int | None
