@@ -71,8 +71,8 @@ class TransferReceived:
 class TransferRunReceived:
     """Whole deliveries without state, one after the other. Unless they are settled, settle them.
 
-    For links that ask for it (`AmqpLink.takes_runs`): an event for each is half of what it costs to
-    read one.
+    For links that ask for it (`AmqpLink.takes_runs`): an event for each is a large part of what
+    small deliveries cost.
     """
 
     link: AmqpLink

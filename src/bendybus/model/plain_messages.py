@@ -55,3 +55,10 @@ class PlainMessages(Sequence[Message]):
             [contents[at] for at in places],
             None if digests is None else [digests[at] for at in places],
         )
+
+
+def chosen_of(messages: Sequence[Message], places: Sequence[int]) -> list[Message] | PlainMessages:
+    """Return the messages at some places, which are in their order; columns stay columns."""
+    if isinstance(messages, PlainMessages):
+        return messages.chosen(places)
+    return [messages[at] for at in places]

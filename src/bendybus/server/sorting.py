@@ -19,7 +19,7 @@ from bendybus.model.errors import BusError
 from bendybus.model.ids import FragmentIndex
 from bendybus.model.message import Message
 from bendybus.model.partitioning import places_of_ids
-from bendybus.model.plain_messages import PlainMessages
+from bendybus.model.plain_messages import PlainMessages, chosen_of
 from bendybus.server.fragment_turns import Group, Intake, SplitBatch
 
 T = TypeVar("T")
@@ -163,10 +163,6 @@ def _groups(
             answered = [ids[at] for at in places]
             if silent:
                 answered = [each for each in answered if each not in silent]
-            here = (
-                messages.chosen(places)
-                if isinstance(messages, PlainMessages)
-                else [messages[at] for at in places]
-            )
+            here = chosen_of(messages, places)
             groups.append(Group(fragment, False, here, answered, [], [intake]))
     return groups

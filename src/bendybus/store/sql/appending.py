@@ -15,7 +15,7 @@ from bendybus.model.ids import Instant
 from bendybus.model.message import Message
 from bendybus.model.operations import Append
 from bendybus.model.packed_messages import PackedMessages
-from bendybus.model.plain_messages import PlainMessages
+from bendybus.model.plain_messages import PlainMessages, chosen_of
 from bendybus.store.checksum import CHECKSUM_SIZE, sealed, seed_with_fields
 from bendybus.store.figures import Event
 from bendybus.store.marks import marks_to_text
@@ -35,7 +35,7 @@ def append(database: SqlDatabase, operation: Append, now: Instant) -> int:
     offset = database.offset(queue)
     new = new_indexes(database, queue, operation, now)
     if new is not None:
-        messages = _chosen(messages, new)
+        messages = chosen_of(messages, new)
         if operation.messages and not messages:
             _note(database, operation, 0, 0)
             return 0
@@ -58,13 +58,6 @@ def _are_plain(database: SqlDatabase, operation: Append, messages: Sequence[Mess
         or database.main(operation.queue) != operation.queue
         or _have_fields(messages)
     )
-
-
-def _chosen(messages: Sequence[Message], places: Sequence[int]) -> Sequence[Message]:
-    """Return the messages at some places."""
-    if isinstance(messages, PlainMessages):
-        return messages.chosen(places)
-    return [messages[at] for at in places]
 
 
 def _content_bytes(messages: Sequence[Message]) -> int:
