@@ -199,15 +199,23 @@ struct Hold : Mode {
   // ahead for a receiver a part of what that asks for at once: so several, who ask for little.
   static constexpr long PER_SESSION = 25'000;
   static constexpr int CREDIT = 500;
+  long asked = 0;
 
   void on_connection_open(proton::connection& c) override {
-    auto options = proton::receiver_options().credit_window(CREDIT).auto_accept(false);
+    auto options = proton::receiver_options().credit_window(0).auto_accept(false);
     for (long left = count; left > 0; left -= PER_SESSION) {
-      c.open_session().open_receiver(arguments.address, options);
+      ask(c.open_session().open_receiver(arguments.address, options), CREDIT);
     }
   }
-  void on_message(proton::delivery&, proton::message&) override {
+  void on_message(proton::delivery& d, proton::message&) override {
     if (++reached == count) std::cout << "ready " << count << std::endl;
+    ask(d.receiver(), 1);
+  }
+  // For no more than are to be held: what was held and is free again is for others.
+  void ask(proton::receiver r, long more) {
+    more = std::min(more, count - asked);
+    if (more > 0) r.add_credit(uint32_t(more));
+    asked += std::max(more, 0L);
   }
 };
 
