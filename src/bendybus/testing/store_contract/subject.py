@@ -33,6 +33,7 @@ DEAD: Final = ORDERS.places[0].queue(SubQueue.DEAD_LETTER)
 PART: Final = EVENTS.places[FRAGMENT_HERE].queue(SubQueue.MAIN)
 
 ROOMY: Final = 1 << 40
+PAGE_MESSAGES: Final = 10_000
 LOCK_MS: Final = 60_000
 Test = TypeVar("Test", bound=Callable[..., object])
 
@@ -119,8 +120,16 @@ async def lock(
 
 
 async def browse(store: Store, queue: QueueNumber = MAIN) -> list[StoredMessage]:
-    """Read all of a queue."""
-    return await store.browse(queue, from_sequence=0, count_max=10_000, bytes_max=ROOMY)
+    """Read all of a queue, however long it is."""
+    found: list[StoredMessage] = []
+    while True:
+        first = found[-1].sequence + 1 if found else 0
+        page = await store.browse(
+            queue, from_sequence=first, count_max=PAGE_MESSAGES, bytes_max=ROOMY
+        )
+        if not page:
+            return found
+        found += page
 
 
 async def contents_of(store: Store, queue: QueueNumber = MAIN) -> list[bytes]:
