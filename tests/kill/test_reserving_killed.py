@@ -35,6 +35,9 @@ PAUSE_SECONDS: Final = 0.02
 SECONDS_MAX: Final = 120
 # How many entries of the log pass, at most, between a start and the next kill.
 ENTRIES_PER_LIFE_MAX: Final = 2000
+# Lives that short may pass while a reader waits before it tries again: so many in a row, and then
+# one lasts until each reader has had an answer.
+SHORT_LIVES: Final = 4
 SENT_FIRST: Final = 2000
 
 
@@ -63,7 +66,7 @@ class CompetingReader:
         # What was read of each stretch of positions, until it is committed.
         self._held: list[tuple[list[Positions], list[Row]]] = []
         self.is_stopping = self.has_ended = False
-        self.rows_read = self.rows_read_again = 0
+        self.rows_read = self.rows_read_again = self.answers = 0
 
     async def run(self) -> None:
         """Work until stopped, and then be done with everything."""
@@ -89,6 +92,7 @@ class CompetingReader:
                 messages_max=RESERVED_MAX,
             )
         )
+        self.answers += 1
         parts = [
             Positions(fragment, before.get(fragment, 0), end)
             for fragment, end in made.end.items()
@@ -146,10 +150,17 @@ class CompetingReader:
 
 
 async def kill_all_along(
-    broker: BrokerProcess, book: Logbook, kills: int, rng: random.Random
+    broker: BrokerProcess,
+    book: Logbook,
+    kills: int,
+    rng: random.Random,
+    readers: Sequence[CompetingReader],
 ) -> None:
     """Kill the broker so many times, and leave it dead."""
-    for _ in range(kills):
+    for number in range(kills):
+        if number % SHORT_LIVES == 0:
+            goals = [reader.answers + 1 for reader in readers]
+            await until(lambda: all(r.answers >= g for r, g in zip(readers, goals, strict=True)))  # noqa: B023 - awaited here
         await book.kill_after(rng.randint(1, ENTRIES_PER_LIFE_MAX), broker)
         await asyncio.to_thread(broker.start)
     await book.kill_after(ENTRIES_PER_LIFE_MAX, broker)
@@ -199,7 +210,7 @@ async def test_each_message_goes_to_the_reader_or_to_a_receiver(
             await until(lambda: all(reader.rows_read for reader in readers))
             for receiver in load.receivers:
                 clients.create_task(receiver.run(broker.amqp_port))
-            await kill_all_along(broker, book, kills, rng)
+            await kill_all_along(broker, book, kills, rng, readers)
             load.only_receive()
             held = {queue: await everything_in(broker, queue) for queue in QUEUES}
             await asyncio.to_thread(broker.start)
