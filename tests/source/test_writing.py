@@ -28,10 +28,11 @@ def be_a_task(
     monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], attempt: int = 0
 ) -> None:
     """Let this process look like a worker with a task of Spark's."""
-    task = TaskContext._getOrCreate()
+    # Whoever makes one makes it that of the process: this is undone, too.
+    monkeypatch.setattr(TaskContext, "_taskContext", None)
+    task = TaskContext()
     task._partitionId, task._taskAttemptId, task._localProperties = 0, 7, properties
     task._attemptNumber = attempt
-    monkeypatch.setattr(TaskContext, "_taskContext", task)
 
 
 def rows(count: int) -> Iterator[pa.RecordBatch]:
