@@ -12,7 +12,7 @@ from bendybus.broker.served_topic import ServedTopic
 from bendybus.model.errors import BusError, EntityDisabled, InvalidOperation
 from bendybus.model.ids import COUNTER_BITS, Instant, SubQueue
 from bendybus.model.message import Lock, StoredMessage
-from bendybus.model.operations import Operation, Remove, Unlock
+from bendybus.model.operations import Operation, Remove, Renew, Unlock
 from bendybus.store.port import Acquire
 
 # One acquire asks one fragment for at most so much. Fewer, larger ones cost less per message.
@@ -87,6 +87,8 @@ class Receiver:
         self.waiting = sub_queue.waiting
         self._clock = clock
         self._cache: deque[StoredMessage] = deque()
+        # When the first of their locks ends.
+        self._cached_until = Instant(0)
         self._asking: dict[Source, asyncio.Future[None]] = {}
         self._asked_count = 0
         self._arrival: asyncio.Future[bool] | None = None
@@ -97,17 +99,20 @@ class Receiver:
 
         Cancelled: what was locked meanwhile stays cached here.
         """
+        while self._cache and not self._lasts(self._cached_until):
+            await self._give_back_cached()
         is_patient = True
         while True:
             self._ask(count_max, is_patient=is_patient)
             taken = self._take(count_max)
             if taken:
-                ready = await self._made_ready(taken)
-                if ready:
+                if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
+                    taken = await self._removed(taken)
+                if taken:
                     if (traces := self.sub_queue.queue.traces) is not None:
-                        traces.note_received(self.sub_queue.queue.name, ready)
-                    return ready
-                # All were stale and are free again: somebody must ask for them.
+                        traces.note_received(self.sub_queue.queue.name, taken)
+                    return taken
+                # Their store went away, or their locks ended: there may be others.
                 continue
             if not self._asking:
                 return []
@@ -117,9 +122,8 @@ class Receiver:
         """Give back at once what is cached or still on its way (R3.2)."""
         while self._asking:
             await asyncio.wait(list(self._asking.values()))
-        taken = self._take(len(self._cache))
-        if taken:
-            await give_back(self.sub_queue, [message.lock for message in taken], self._clock)
+        if self._cache:
+            await self._give_back_cached()
 
     async def _arrived(self) -> bool:
         """Wait until a store has answered. False: they take too long, others should be asked."""
@@ -162,22 +166,51 @@ class Receiver:
         request = Acquire(source.number, count, ACQUIRE_BYTES_MAX, locked_until, nonce)
         try:
             messages = await source.store.acquire(request, now=now)
-        except BusError:
-            # Its store went away or is overloaded: the others go on, and this one is asked again
-            # when it is back, or a little later.
-            await asyncio.sleep(RETRY_SECONDS)
-            messages = []
-        else:
             if not messages:
                 source.empty_at = additions
             elif source.heard_at == additions:
                 # Nobody said how many there are: who comes next may look, too.
                 self.waiting.wake(1)
-        self._cache.extend(messages)
+            while messages and not self._lasts(locked_until):
+                # The answer came late. Given back, they would come after later ones (R3.6), which
+                # others may have by now.
+                now = self._clock.now()
+                locked_until = Instant(now + self.sub_queue.queue.lock_duration_ms)
+                messages = await self._renewed(source, messages, locked_until, now)
+        except BusError:
+            # Its store went away or is overloaded: the others go on, and this one is asked again
+            # when it is back, or a little later.
+            await asyncio.sleep(RETRY_SECONDS)
+            messages = []
+        if messages:
+            is_first = not self._cache
+            self._cached_until = locked_until if is_first else min(self._cached_until, locked_until)
+            self._cache.extend(messages)
         self._asked_count -= count
         del self._asking[source]
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(True)
+
+    async def _renewed(
+        self, source: Source, messages: list[StoredMessage], locked_until: Instant, now: Instant
+    ) -> list[StoredMessage]:
+        """Let locks last until then; return the messages whose locks had not ended."""
+        source.timetable.note(locked_until)
+        renewal = Renew(source.number, [message.lock for message in messages], locked_until)
+        [lost] = await source.store.apply([renewal], now=now)
+        assert isinstance(lost, list)
+        gone = set(lost)
+        return [
+            message._replace(locked_until=locked_until)
+            for message in messages
+            if message.sequence not in gone
+        ]
+
+    def _lasts(self, locked_until: Instant) -> bool:
+        """Whether enough is left of a lock to hand its message out."""
+        return (
+            locked_until >= self._clock.now() + self.sub_queue.queue.lock_duration_ms // FRESH_PART
+        )
 
     def _take(self, count_max: int) -> list[StoredMessage]:
         cache = self._cache
@@ -187,30 +220,24 @@ class Receiver:
             return taken
         return [cache.popleft() for _ in range(count_max)]
 
-    async def _made_ready(self, taken: list[StoredMessage]) -> list[StoredMessage]:
-        """Return those that can be handed out now; cancelled, all are cached again."""
+    async def _removed(self, taken: list[StoredMessage]) -> list[StoredMessage]:
+        """Remove messages; cancelled, they are cached again, and old: some may still be there."""
         try:
-            fresh = await self._fresh(taken)
-            if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
-                return await removed(self.sub_queue, fresh, self._clock)
+            return await removed(self.sub_queue, taken, self._clock)
         except asyncio.CancelledError:
-            # Giving back what is free or gone already does no harm.
             self._cache.extendleft(reversed(taken))
+            self._cached_until = Instant(0)
             raise
-        return fresh
 
-    async def _fresh(self, messages: list[StoredMessage]) -> list[StoredMessage]:
-        """Give back messages that were cached for too long; others still have time for them."""
-        if not messages:
-            return messages
-        least = self._clock.now() + self.sub_queue.queue.lock_duration_ms // FRESH_PART
-        first = messages[0].locked_until
-        if first is not None and first >= least and messages[-1].locked_until == first:
-            return messages
-        stale = [each for each in messages if (each.locked_until or 0) < least]
-        if stale:
-            await give_back(self.sub_queue, [each.lock for each in stale], self._clock)
-        return [each for each in messages if (each.locked_until or 0) >= least]
+    async def _give_back_cached(self) -> None:
+        """Give back all: who asks next must not get later ones before some of these (R3.6).
+
+        Cancelled, they stay: giving back what is free already does no harm.
+        """
+        locks = [message.lock for message in self._cache]
+        await give_back(self.sub_queue, locks, self._clock)
+        for _ in locks:
+            self._cache.popleft()
 
 
 def _run_out(arrival: "asyncio.Future[bool]") -> None:

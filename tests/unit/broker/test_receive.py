@@ -10,7 +10,8 @@ from bendybus.broker.receive import ReceiveMode, Receiver, check_open_for_receiv
 from bendybus.broker.settle import settle
 from bendybus.model.entity import EntityStatus, Queue, QueueProperties
 from bendybus.model.errors import EntityDisabled
-from bendybus.model.outcome import Release
+from bendybus.model.message import StoredMessage
+from bendybus.model.outcome import Complete, Release
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker
 from bendybus.testing.wire_client import WAIT_SECONDS
@@ -46,6 +47,14 @@ async def _cached(taker: Receiver, broker: LocalBroker, count: int) -> int:
         while taker._asking:  # a receive that was cancelled leaves what it asked for
             await asyncio.wait(list(taker._asking.values()))
     return len(taker._cache)
+
+
+async def _receiving(taker: Receiver, count: int) -> asyncio.Task[list[StoredMessage]]:
+    """Start a receive, and let it ask."""
+    task = asyncio.create_task(taker.receive(count))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    return task
 
 
 @pytest.mark.spec("R3.1")
@@ -167,6 +176,58 @@ async def test_a_message_cached_until_its_lock_is_nearly_over_is_not_handed_out(
 
     assert message.locked_until == clock.now() + LOCK_SECONDS * 1000
     assert message.delivery_count == 0
+
+
+@pytest.mark.spec("R3.6")
+async def test_what_comes_late_from_a_store_keeps_its_place(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("orders")
+    await send_each(queue, clock, 6)
+    early, late = receiver(queue, clock), receiver(queue, clock)
+    async with stalled(broker.stores[0]), asyncio.timeout(WAIT_SECONDS):
+        first = await _receiving(early, 2)
+        clock.advance(LOCK_SECONDS - 1)
+        second = await _receiving(late, 2)
+
+    seen = await second + await late.receive(2)
+
+    assert [message.content for message in seen] == [b"2", b"3", b"4", b"5"]
+    assert [message.content for message in await first] == [b"0", b"1"]
+    assert {message.delivery_count for message in await first} == {0}
+    assert {message.locked_until for message in await first} == {clock.now() + LOCK_SECONDS * 1000}
+    assert (
+        await settle(queue.main, [message.lock for message in await first], Complete(), clock) == {}
+    )
+
+
+@pytest.mark.spec("R3.3")
+async def test_what_comes_from_a_store_after_its_lock_has_ended_is_not_handed_out(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("orders")
+    await send_each(queue, clock, 2)
+    taker = receiver(queue, clock)
+    async with stalled(broker.stores[0]), asyncio.timeout(WAIT_SECONDS):
+        task = await _receiving(taker, 2)
+        clock.advance(LOCK_SECONDS + 1)
+
+    assert await task == []
+
+
+@pytest.mark.spec("R3.6")
+async def test_what_was_cached_for_too_long_is_not_overtaken_by_what_comes_after_it(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("orders")
+    await send_each(queue, clock, 6)
+    taker = receiver(queue, clock)
+    assert await _cached(taker, broker, 2) == 2
+
+    clock.advance(LOCK_SECONDS - 1)
+    seen = [message for _ in range(2) for message in await taker.receive(6)]
+
+    assert [message.content for message in seen] == [b"%d" % number for number in range(6)]
 
 
 @pytest.mark.spec("R1.2")
