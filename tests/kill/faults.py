@@ -45,7 +45,9 @@ Fault = Callable[[Trial], Awaitable[None]]
 
 
 async def a_front_end_is_killed(trial: Trial) -> None:
-    front_end = trial.rng.choice(trial.fleet.front_ends)
+    """Kill one that has clients: something is sure to be cut off."""
+    busy = [each for each in trial.fleet.front_ends if trial.load.at(each.amqp_port)]
+    front_end = trial.rng.choice(busy)
     front_end.kill()
     await trial.service_goes_on()
     await asyncio.to_thread(front_end.start)

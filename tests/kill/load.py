@@ -15,7 +15,7 @@ from bendybus.testing.history_checker import (
     Received,
     Sent,
 )
-from tests.kill.load_client import LoadReceiver, LoadSender
+from tests.kill.load_client import Link, LoadReceiver, LoadSender
 from tests.kill.logbook import Logbook
 
 # As in `namespace.yaml`.
@@ -51,11 +51,14 @@ class Load:
             for client in (*self.senders, *self.receivers):
                 client.stop()
 
+    def at(self, port: int) -> list[Link]:
+        """Return those who are connected there."""
+        return [client for client in (*self.senders, *self.receivers) if client.port == port]
+
     def move_from(self, port: int) -> None:
         """Let those who are connected there go elsewhere."""
-        for client in (*self.senders, *self.receivers):
-            if client.port == port:
-                client.move()
+        for client in self.at(port):
+            client.move()
 
     def only_receive(self) -> None:
         """Send no more, and settle everything at once."""

@@ -118,6 +118,13 @@ class Receiver:
                 return []
             is_patient = await self._arrived()
 
+    async def take_back(self, messages: list[StoredMessage]) -> None:
+        """Cache again what could not be handed out; it comes first the next time."""
+        ends = [self._cached_until] if self._cache else []
+        ends += [Instant(each.locked_until) for each in messages if each.locked_until is not None]
+        self._cached_until = min(ends)
+        self._cache.extendleft(reversed(messages))
+
     async def close(self) -> None:
         """Give back at once what is cached or still on its way (R3.2)."""
         while self._asking:
@@ -221,12 +228,11 @@ class Receiver:
         return [cache.popleft() for _ in range(count_max)]
 
     async def _removed(self, taken: list[StoredMessage]) -> list[StoredMessage]:
-        """Remove messages; cancelled, they are cached again, and old: some may still be there."""
+        """Remove messages; cancelled, they are cached again: some may be there."""
         try:
             return await removed(self.sub_queue, taken, self._clock)
         except asyncio.CancelledError:
-            self._cache.extendleft(reversed(taken))
-            self._cached_until = Instant(0)
+            await self.take_back(taken)
             raise
 
     async def _give_back_cached(self) -> None:

@@ -9,6 +9,7 @@ from bendybus.broker.receive import (
     ACQUIRE_COUNT_MAX,
     RETRY_SECONDS,
     ReceiveMode,
+    give_back,
     removed,
 )
 from bendybus.broker.served_queue import ServedSubQueue
@@ -62,6 +63,10 @@ class SessionReceiver:
                     traces.note_received(self.sub_queue.queue.name, messages)
                 return messages
         return []
+
+    async def take_back(self, messages: list[StoredMessage]) -> None:
+        """Give back what could not be handed out: what is abandoned must not come after it."""
+        await give_back(self.sub_queue, [message.lock for message in messages], self._clock)
 
     def _is_all(self, messages: list[StoredMessage], count_max: int) -> bool:
         """Whether nothing else was free: neither bound kept another message from coming."""

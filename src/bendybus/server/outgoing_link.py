@@ -10,7 +10,7 @@ from bendybus.amqp.session import AmqpLink, OutgoingDelivery
 from bendybus.broker.clock import Clock
 from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.open_transactions import OpenTransactions
-from bendybus.broker.receive import ReceiveMode, Receiver, give_back
+from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.settle import settle
 from bendybus.content.outgoing_message import Quick, deliveries_of
@@ -57,7 +57,7 @@ class OutgoingLink:
         self._quick = Quick(
             is_locked=not self._is_settled, is_partitioned=self.sub_queue.queue.is_partitioned
         )
-        # Taken for this client when its credit went away; they go out before all others.
+        # Deleted for this client when its credit went away; they go out before all others.
         self._owed: list[StoredMessage] = []
         self._settlements: list[DispositionReceived] = []
         self._settling = 0
@@ -97,7 +97,6 @@ class OutgoingLink:
         self._task.cancel()
         await asyncio.wait([self._task])
         self._leave()
-        await self._give_back_owed()
         if self.session is not None:
             # The end of its lock would overtake what the client has said of its messages.
             await self.settled()
@@ -116,9 +115,9 @@ class OutgoingLink:
                     self._owed = await self._receiver.receive(count)
                 if self._owed:
                     self._deliver()
-                    if self._owed and self.session is not None:
-                        # Whatever comes back to the session meanwhile must go out before them.
-                        await self._give_back_owed()
+                    if self._owed and not self._is_settled:
+                        owed, self._owed = self._owed, []
+                        await self._receiver.take_back(owed)
                     # Let reads and other links have their turn.
                     await asyncio.sleep(0)
                     continue
@@ -153,18 +152,11 @@ class OutgoingLink:
             self._hint = None
 
     def _deliver(self) -> None:
-        """Hand out what is owed, as far as the link lets us; the rest stays owed."""
+        """Hand out what was taken, as far as the link lets us; the rest stays owed."""
         deliveries = deliveries_of(self._owed, self._quick)
         sent = self.link.send_many(deliveries, settled=self._is_settled)
         del self._owed[:sent]
         self._outlet.flush_soon()
-
-    async def _give_back_owed(self) -> None:
-        """Free what was taken and not handed out; what is deleted already stays owed."""
-        if self._owed and not self._is_settled:
-            owed = [message.lock for message in self._owed]
-            self._owed.clear()
-            await give_back(self.sub_queue, owed, self._clock)
 
     async def settled(self) -> None:
         """Wait until all that the client has said is done."""

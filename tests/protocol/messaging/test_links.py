@@ -10,7 +10,7 @@ from bendybus.amqp.values import Symbol, Ulong
 from bendybus.model.ids import SubQueue
 from bendybus.testing.wire_client import WireClient, receiving, sending
 from tests.protocol.messaging.sample_messages import message, see
-from tests.protocol.messaging.serving import Served
+from tests.protocol.messaging.serving import LOCK_SECONDS, Served, stalled
 
 _UNLIMITED = 2**64 - 1
 
@@ -212,6 +212,30 @@ async def test_lowered_credit_holds_and_nothing_is_lost(served: Served) -> None:
     link.flow(link_credit=10)
     rest = [await link.receive() for _ in range(2)]
     assert [see(each.payload).body for each in (first, *rest)] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.spec("R3.3")
+@pytest.mark.amqp("2.6.7")
+async def test_what_was_taken_for_credit_that_went_away_comes_first_and_under_a_lock_that_lasts(
+    served: Served,
+) -> None:
+    client = await served.client()
+    await _filled(client, 3)
+    link = await client.receiver("orders")
+    async with stalled(*served.broker.stores):
+        for credit in (2, 0):
+            link.flow(link_credit=credit, echo=True)
+            await link.flowed()
+    await (await client.sender("orders", handle=91)).sent(message(b"3"), 3)
+
+    served.clock.advance(LOCK_SECONDS - 1)
+    link.flow(link_credit=4)
+
+    seen = [see((await link.receive()).payload) for _ in range(4)]
+    assert [each.body for each in seen] == [b"0", b"1", b"2", b"3"]
+    until = served.clock.now() + LOCK_SECONDS * 1000
+    assert {each.annotations["x-opt-locked-until"] for each in seen} == {until}
+    assert {each.delivery_count for each in seen} == {0}
 
 
 @pytest.mark.amqp("2.6.7")
