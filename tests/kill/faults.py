@@ -45,9 +45,13 @@ Fault = Callable[[Trial], Awaitable[None]]
 
 
 async def a_front_end_is_killed(trial: Trial) -> None:
-    """Kill one that has clients: something is sure to be cut off."""
-    busy = [each for each in trial.fleet.front_ends if trial.load.at(each.amqp_port)]
-    front_end = trial.rng.choice(busy)
+    """Kill one through which something is under way: that is cut off."""
+    busy = [
+        each
+        for each in trial.fleet.front_ends
+        if any(client.at_stake for client in trial.load.at(each.amqp_port))
+    ]
+    front_end = trial.rng.choice(busy or trial.fleet.front_ends)
     front_end.kill()
     await trial.service_goes_on()
     await asyncio.to_thread(front_end.start)

@@ -139,6 +139,11 @@ class Link(asyncio.Protocol):
 
     # What the two kinds do
 
+    @property
+    def at_stake(self) -> int:
+        """How many messages it has under way: sent and not answered, received and not settled."""
+        raise NotImplementedError
+
     def attach(self, session: AmqpSession) -> AmqpLink:
         """Ask for the link."""
         raise NotImplementedError
@@ -189,6 +194,10 @@ class LoadSender(Link):
             snd_settle_mode=0,
         )
 
+    @property
+    def at_stake(self) -> int:
+        return len(self._in_flight)
+
     def take(self, event: Event) -> None:
         if isinstance(event, DispositionReceived):
             for delivery in event.deliveries:
@@ -233,6 +242,10 @@ class LoadReceiver(Link):
             snd_settle_mode=0,
             rcv_settle_mode=1,
         )
+
+    @property
+    def at_stake(self) -> int:
+        return len(self._held)
 
     def take(self, event: Event) -> None:
         if isinstance(event, AttachReceived):
