@@ -8,7 +8,12 @@ from bendybus.broker.clock import Clock
 from bendybus.broker.held_sessions import HeldSession
 from bendybus.broker.receive import NONCE_BITS, ReceiveMode, give_back, locks_by_source
 from bendybus.broker.served_queue import ServedSubQueue
-from bendybus.model.errors import ArgumentOutOfRange, MessageNotFound
+from bendybus.model.errors import (
+    ArgumentOutOfRange,
+    MessageNotFound,
+    ServerBusy,
+    SessionLockLost,
+)
 from bendybus.model.ids import Instant
 from bendybus.model.message import Lock, StoredMessage
 from bendybus.model.operations import Remove
@@ -44,8 +49,11 @@ async def receive_deferred(
         )
     if mode is ReceiveMode.RECEIVE_AND_DELETE:
         for source, group in locks_by_source(sub_queue, locks).items():
-            await source.store.apply([Remove(source.number, group)], now=clock.now())
-    return [found[sequence] for sequence in wanted]
+            [lost] = await source.store.apply([Remove(source.number, group)], now=clock.now())
+            assert isinstance(lost, list)
+            for sequence in lost:
+                del found[sequence]
+    return [found[sequence] for sequence in wanted if sequence in found]
 
 
 async def _acquire(
@@ -71,4 +79,11 @@ async def _acquire(
         source.timetable.note(locked_until)
         messages = await source.store.acquire_deferred(request, now=now)
         found.update({message.sequence: message for message in messages})
+    if held is not None and held.has_ended(clock.now()):
+        raise SessionLockLost.ended()
+    if locked_until <= clock.now():
+        raise ServerBusy(
+            f"The messages of '{sub_queue.queue.name}' came so late from their store that their"
+            " locks have ended. Try again."
+        )
     return found

@@ -90,6 +90,9 @@ class SessionReceiver:
             held.session_id,
         )
         messages = await self._source.store.acquire(request, now=self._clock.now())
+        if held.has_ended(self._clock.now()):
+            # They came late: whoever holds the session by now may have had them.
+            raise SessionLockLost.ended()
         if self.mode is ReceiveMode.RECEIVE_AND_DELETE:
             return await removed(self.sub_queue, messages, self._clock)
         return messages

@@ -1,5 +1,6 @@
 """deferred: set aside, and received by sequence number."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,11 +10,12 @@ from bendybus.broker.deferred import SEQUENCES_MAX, receive_deferred
 from bendybus.broker.receive import ReceiveMode
 from bendybus.broker.served_queue import ServedQueue
 from bendybus.broker.settle import settle
-from bendybus.model.errors import ArgumentOutOfRange, MessageNotFound, StoreUnavailable
+from bendybus.model.errors import ArgumentOutOfRange, MessageNotFound, ServerBusy, StoreUnavailable
 from bendybus.model.message import StoredMessage
 from bendybus.model.outcome import Complete, Defer
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker
+from tests.protocol.messaging.serving import stalled
 from tests.unit.broker.serving_verbs import LOCK_SECONDS, receiver, send_each, verbs
 
 QUEUES = pytest.mark.parametrize("name", ["orders", "parts"])
@@ -125,3 +127,21 @@ async def test_a_request_names_a_bounded_number(broker: LocalBroker, clock: Manu
         await receive_deferred(
             broker.queue("orders").main, range(SEQUENCES_MAX + 1), PEEK_LOCK, clock
         )
+
+
+@pytest.mark.spec("R3.3")
+@pytest.mark.parametrize("mode", list(ReceiveMode))
+async def test_what_comes_from_a_store_after_its_lock_has_ended_is_not_handed_out(
+    broker: LocalBroker, clock: ManualClock, mode: ReceiveMode
+) -> None:
+    queue = broker.queue("orders")
+    [message] = await _deferred(queue, clock, 1)
+    async with stalled(broker.stores[0]):
+        task = asyncio.create_task(receive_deferred(queue.main, [message.sequence], mode, clock))
+        await asyncio.sleep(0)
+        clock.advance(LOCK_SECONDS)
+
+    with pytest.raises(ServerBusy, match="'orders' came so late"):
+        await task
+    await broker.sweep.sweep_all()
+    assert await receive_deferred(queue.main, [message.sequence], mode, clock) != []

@@ -1,5 +1,6 @@
 """sessions: what a holder may do with one, and what needs none (R4)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from bendybus.broker.browse import browse
 from bendybus.broker.deferred import receive_deferred
-from bendybus.broker.receive import check_open_for_receive
+from bendybus.broker.receive import ReceiveMode, check_open_for_receive
 from bendybus.broker.send import check_session_ids
 from bendybus.broker.session_listing import SessionListing
 from bendybus.broker.session_receiver import SessionReceiver
@@ -35,7 +36,8 @@ from bendybus.model.message import Message
 from bendybus.model.outcome import Complete, DeadLetter, Defer
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker
-from tests.unit.broker.serving_verbs import verbs
+from tests.protocol.messaging.serving import stalled
+from tests.unit.broker.serving_verbs import LOCK_SECONDS, verbs
 from tests.unit.broker.session_verbs import (
     DELETE,
     FEED,
@@ -207,3 +209,23 @@ async def test_a_closed_queue_gives_no_sessions(tmp_path: Path, clock: ManualClo
     async with verbs(tmp_path, clock, [Queue("q", properties)]) as broker:
         with pytest.raises(EntityDisabled):
             await accept_session(broker.queue("q").main, None, clock)
+
+
+@pytest.mark.spec("R3.3")
+@QUEUES
+@pytest.mark.parametrize("mode", [PEEK_LOCK, DELETE])
+async def test_what_comes_from_a_store_after_the_session_has_ended_is_not_handed_out(
+    broker: LocalBroker, clock: ManualClock, name: str, mode: ReceiveMode
+) -> None:
+    queue = broker.queue(name)
+    await post(queue, clock, "s", b"0")
+    held = (await accept(queue, clock, "s")).held
+    taker = SessionReceiver(queue.main, held, mode, clock)
+    async with stalled(*broker.stores):
+        task = asyncio.create_task(taker.receive(1))
+        await asyncio.sleep(0)
+        clock.advance(LOCK_SECONDS)
+
+    assert await task == []
+    await broker.sweep.sweep_all()
+    assert contents(await (await accept(queue, clock, "s")).receive(1)) == [b"0"]
