@@ -6,7 +6,7 @@ from time import perf_counter
 
 import pytest
 
-from bendybus.broker.receive import ReceiveMode
+from bendybus.broker.receive import ReceiveMode, Receiver
 from bendybus.broker.send import send
 from bendybus.broker.session_receiver import SessionReceiver
 from bendybus.broker.sessions import accept_session, release_session
@@ -74,9 +74,8 @@ async def test_a_crowd_that_waits_gets_all_that_one_hint_was_for(
         assert sorted(contents(taken)) == sorted(contents_of(20))
 
 
-async def all_free(front_end: FrontEnd, name: str) -> list[StoredMessage]:
+async def all_free(receiver: Receiver) -> list[StoredMessage]:
     """Receive, a few at a time, until nothing is left."""
-    receiver = await front_end.receiver(name)
     taken: list[StoredMessage] = []
     while messages := await receiver.receive(5):
         taken += messages
@@ -117,9 +116,11 @@ async def test_a_message_is_received_through_one_front_end_and_settled_through_a
         front_end(open_stores, clock) as other,
     ):
         await one.send("parts", *numbered(COUNT))
-        shares = await asyncio.gather(*(all_free(each, "parts") for each in (one, other)))
-        assert all(shares)
-        taken = [message for share in shares for message in share]
+        receivers = [await each.receiver("parts") for each in (one, other)]
+        first = [await each.receive(5) for each in receivers]
+        assert all(first)
+        rest = await asyncio.gather(*map(all_free, receivers))
+        taken = [message for share in (*first, *rest) for message in share]
         assert sorted(contents(taken)) == sorted(contents_of(COUNT))
         locks = [message.lock for message in taken]
         there = (await other.queue("parts")).main

@@ -39,7 +39,7 @@ from bendybus.testing.store_contract.subject import MAIN, NOON, ORDERS, ROOMY
 [QUEUE] = [table for table in TABLES if table.name == "queue"]
 IDENTITY: Final = StoreIdentity("cluster", 3, 4, ("ns",))
 ROWS: Final = 120
-CHANGE_SECONDS: Final = 0.02
+CHANGE_SECONDS: Final = 0.004
 # Columns that must be what they are, or tell rows apart.
 FIXED: Final[dict[str, Any]] = {
     "kind": "queue",
