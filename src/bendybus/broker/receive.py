@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Collection
 from enum import Enum
 from typing import Final
 
@@ -100,7 +101,7 @@ class Receiver:
         Cancelled: what was locked meanwhile stays cached here.
         """
         while self._cache and not self._lasts(self._cached_until):
-            await self._give_back_cached()
+            await self._renew_cached()
         is_patient = True
         while True:
             self._ask(count_max, is_patient=is_patient)
@@ -120,17 +121,15 @@ class Receiver:
 
     async def take_back(self, messages: list[StoredMessage]) -> None:
         """Cache again what could not be handed out; it comes first the next time."""
-        ends = [self._cached_until] if self._cache else []
-        ends += [Instant(each.locked_until) for each in messages if each.locked_until is not None]
-        self._cached_until = min(ends)
-        self._cache.extendleft(reversed(messages))
+        self._put_first(messages)
 
     async def close(self) -> None:
         """Give back at once what is cached or still on its way (R3.2)."""
         while self._asking:
             await asyncio.wait(list(self._asking.values()))
-        if self._cache:
-            await self._give_back_cached()
+        locks = [message.lock for message in self._take(len(self._cache))]
+        if locks:
+            await give_back(self.sub_queue, locks, self._clock)
 
     async def _arrived(self) -> bool:
         """Wait until a store has answered. False: they take too long, others should be asked."""
@@ -183,7 +182,9 @@ class Receiver:
                 # others may have by now.
                 now = self._clock.now()
                 locked_until = Instant(now + self.sub_queue.queue.lock_duration_ms)
-                messages = await self._renewed(source, messages, locked_until, now)
+                locks = [message.lock for message in messages]
+                lost = await self._renew(source, locks, locked_until, now)
+                messages = _relocked(messages, lost, locked_until)
         except BusError:
             # Its store went away or is overloaded: the others go on, and this one is asked again
             # when it is back, or a little later.
@@ -198,20 +199,43 @@ class Receiver:
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(True)
 
-    async def _renewed(
-        self, source: Source, messages: list[StoredMessage], locked_until: Instant, now: Instant
-    ) -> list[StoredMessage]:
-        """Let locks last until then; return the messages whose locks had not ended."""
+    async def _renew(
+        self, source: Source, locks: list[Lock], locked_until: Instant, now: Instant
+    ) -> set[int]:
+        """Let locks last until then; return the messages whose locks had ended."""
         source.timetable.note(locked_until)
-        renewal = Renew(source.number, [message.lock for message in messages], locked_until)
+        renewal = Renew(source.number, locks, locked_until)
         [lost] = await source.store.apply([renewal], now=now)
         assert isinstance(lost, list)
-        gone = set(lost)
-        return [
-            message._replace(locked_until=locked_until)
-            for message in messages
-            if message.sequence not in gone
-        ]
+        return set(lost)
+
+    async def _renew_cached(self) -> None:
+        """Let the locks of all that is cached last again; those that had ended are left out.
+
+        Given back, they would come after what is on its way and was locked after them (R3.6).
+        Cancelled, all stay as they are.
+        """
+        now = self._clock.now()
+        locked_until = Instant(now + self.sub_queue.queue.lock_duration_ms)
+        cached = list(self._cache)
+        lost: set[int] = set()
+        for source, locks in locks_by_source(
+            self.sub_queue, [message.lock for message in cached]
+        ).items():
+            try:
+                lost |= await self._renew(source, locks, locked_until, now)
+            except BusError:
+                # Whether they are still ours nobody can say. Their locks end by themselves.
+                lost.update(lock.sequence for lock in locks)
+        for _ in cached:
+            # What came meanwhile is behind them.
+            self._cache.popleft()
+        self._put_first(_relocked(cached, lost, locked_until))
+
+    def _put_first(self, messages: list[StoredMessage]) -> None:
+        self._cache.extendleft(reversed(messages))
+        ends = [each.locked_until for each in self._cache if each.locked_until is not None]
+        self._cached_until = Instant(min(ends, default=0))
 
     def _lasts(self, locked_until: Instant) -> bool:
         """Whether enough is left of a lock to hand its message out."""
@@ -232,23 +256,23 @@ class Receiver:
         try:
             return await removed(self.sub_queue, taken, self._clock)
         except asyncio.CancelledError:
-            await self.take_back(taken)
+            self._put_first(taken)
             raise
-
-    async def _give_back_cached(self) -> None:
-        """Give back all: who asks next must not get later ones before some of these (R3.6).
-
-        Cancelled, they stay: giving back what is free already does no harm.
-        """
-        locks = [message.lock for message in self._cache]
-        await give_back(self.sub_queue, locks, self._clock)
-        for _ in locks:
-            self._cache.popleft()
 
 
 def _run_out(arrival: "asyncio.Future[bool]") -> None:
     if not arrival.done():
         arrival.set_result(False)
+
+
+def _relocked(
+    messages: list[StoredMessage], lost: Collection[int], locked_until: Instant
+) -> list[StoredMessage]:
+    return [
+        message._replace(locked_until=locked_until)
+        for message in messages
+        if message.sequence not in lost
+    ]
 
 
 def locks_by_source(sub_queue: ServedSubQueue, locks: list[Lock]) -> dict[Source, list[Lock]]:

@@ -20,10 +20,9 @@ happened to it. The rules:
    of zero. The others it may get late, as this shows: receivers take the oldest free message, so
    an older one that was not taken was under a lock. A lock that the kill left behind ends by
    itself, and that is counted; so whoever comes late for that reason comes with a count above
-   zero. (A message also becomes free, uncounted, when it is released, when its receiver's
-   connection ends while the broker lives, or when the broker has kept it for a receiver that
-   gave no credit for half the time of a lock. The clients of a log must do none of that.) Between
-   two receivers no order can be seen: what one was given first it may report last.
+   zero. (A message also becomes free, uncounted, when it is released, or when its receiver's
+   connection ends while the broker lives. The clients of a log must do neither.) Between two
+   receivers no order can be seen: what one was given first it may report last.
 9. Nothing is completed twice. Of all who were given a copy at most one is told that it is done:
    the others' locks had ended.
 """

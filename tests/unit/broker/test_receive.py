@@ -49,6 +49,14 @@ async def _cached(taker: Receiver, broker: LocalBroker, count: int) -> int:
     return len(taker._cache)
 
 
+async def _keep(taker: Receiver, count: int) -> None:
+    """Let a receiver take messages of all fragments, which it cannot hand out."""
+    taken: list[StoredMessage] = []
+    while len(taken) < count:
+        taken += await taker.receive(count - len(taken))
+    await taker.take_back(taken)
+
+
 async def _receiving(taker: Receiver, count: int) -> asyncio.Task[list[StoredMessage]]:
     """Start a receive, and let it ask."""
     task = asyncio.create_task(taker.receive(count))
@@ -163,19 +171,61 @@ async def test_a_receive_and_delete_that_is_cancelled_leaves_no_locks(
 
 
 @pytest.mark.spec("R3.3")
-async def test_a_message_cached_until_its_lock_is_nearly_over_is_not_handed_out(
+@pytest.mark.parametrize("name", ["orders", "parts"])
+async def test_what_was_cached_until_its_locks_are_nearly_over_is_handed_out_under_longer_ones(
+    broker: LocalBroker, clock: ManualClock, name: str
+) -> None:
+    queue = broker.queue(name)
+    await send_each(queue, clock, 3)
+    taker = receiver(queue, clock)
+    await _keep(taker, 3)
+
+    clock.advance(LOCK_SECONDS - 1)
+    seen = await taker.receive(3)
+
+    assert sorted(message.content for message in seen) == [b"0", b"1", b"2"]
+    assert {message.locked_until for message in seen} == {clock.now() + LOCK_SECONDS * 1000}
+    assert {message.delivery_count for message in seen} == {0}
+    clock.advance(LOCK_SECONDS - 1)
+    locks = [message.lock for message in seen]
+    assert await settle(queue.main, locks, Complete(), clock) == {}
+
+
+@pytest.mark.spec("R3.3")
+async def test_what_was_cached_until_its_locks_are_over_is_not_handed_out(
     broker: LocalBroker, clock: ManualClock
 ) -> None:
     queue = broker.queue("orders")
-    await send_each(queue, clock, 1)
+    await send_each(queue, clock, 2)
     taker = receiver(queue, clock)
-    assert await _cached(taker, broker, 1) == 1
+    assert await _cached(taker, broker, 2) == 2
 
+    clock.advance(LOCK_SECONDS)
+    assert await taker.receive(2) == []
+
+    await broker.sweep.sweep_all()
+    assert await receive_all(queue, clock) == [(b"0", 1), (b"1", 1)]
+
+
+@pytest.mark.spec("R1.2")
+async def test_of_what_was_cached_for_too_long_a_store_that_went_away_keeps_only_its_own(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 16)
+    taker = receiver(queue, clock)
+    await _keep(taker, 16)
+
+    await broker.stores[0].take_offline("drill")
     clock.advance(LOCK_SECONDS - 1)
-    [message] = await taker.receive(1)
+    some = await taker.receive(16)
+    clock.advance(1)
+    await broker.stores[0].bring_online()
+    await broker.sweep.sweep_all()
+    rest = await receive_all(queue, clock)
 
-    assert message.locked_until == clock.now() + LOCK_SECONDS * 1000
-    assert message.delivery_count == 0
+    assert (len(some), len(rest)) == (8, 8)
+    assert {count for _, count in rest} == {1}
 
 
 @pytest.mark.spec("R3.6")
@@ -228,6 +278,25 @@ async def test_what_was_cached_for_too_long_is_not_overtaken_by_what_comes_after
     seen = [message for _ in range(2) for message in await taker.receive(6)]
 
     assert [message.content for message in seen] == [b"%d" % number for number in range(6)]
+
+
+@pytest.mark.spec("R3.6")
+async def test_what_was_cached_for_too_long_is_not_overtaken_by_what_was_asked_for_meanwhile(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("orders")
+    await send_each(queue, clock, 6)
+    taker = receiver(queue, clock)
+    assert await _cached(taker, broker, 2) == 2
+    async with stalled(broker.stores[0]), asyncio.timeout(WAIT_SECONDS):
+        await taker.take_back(await taker.receive(6))
+        clock.advance(LOCK_SECONDS - 1)
+        task = await _receiving(taker, 6)
+
+    seen = await task + await taker.receive(6)
+
+    assert [message.content for message in seen] == [b"%d" % number for number in range(6)]
+    assert {message.locked_until for message in seen} == {clock.now() + LOCK_SECONDS * 1000}
 
 
 @pytest.mark.spec("R1.2")
