@@ -13,7 +13,7 @@ from bench.brokers import RunningBroker
 from bench.processes import BenchmarkError, wait_until
 
 HERE: Final = Path(__file__).resolve().parent
-PROGRAMS: Final = ("load", "latency", "idle", "first", "drain", "features", "rest")
+PROGRAMS: Final = ("load", "light", "latency", "idle", "first", "drain", "features", "rest")
 RUN_SECONDS_MAX: Final = 300.0
 READY_SECONDS_MAX: Final = 120.0
 # Long enough for a broker to hand out what it was given back by the connection before.
@@ -48,17 +48,32 @@ class Clients:
                 subprocess.run(["g++", "-O2", "-std=c++17", *files, *libraries], check=True)
 
     def send(
-        self, broker: RunningBroker, queue: str, count: int, *, body_bytes: int, in_flight: int
+        self,
+        broker: RunningBroker,
+        queue: str,
+        count: int,
+        *,
+        body_bytes: int,
+        in_flight: int,
+        program: str = "load",
     ) -> float:
         """Send durable messages; acknowledged messages per second."""
         numbers = (str(count), str(body_bytes), str(in_flight))
-        with self.running(broker, "load", "send", queue=queue, then=numbers) as sender:
+        with self.running(broker, program, "send", queue=queue, then=numbers) as sender:
             return load_rate(finish(sender))
 
-    def receive(self, broker: RunningBroker, queue: str, count: int, *, in_flight: int) -> float:
+    def receive(
+        self,
+        broker: RunningBroker,
+        queue: str,
+        count: int,
+        *,
+        in_flight: int,
+        program: str = "load",
+    ) -> float:
         """Receive and accept messages; messages per second."""
         numbers = (str(count), "0", str(in_flight))
-        with self.running(broker, "load", "recv", queue=queue, then=numbers) as receiver:
+        with self.running(broker, program, "recv", queue=queue, then=numbers) as receiver:
             return load_rate(finish(receiver))
 
     def send_and_receive(

@@ -82,6 +82,18 @@ class Figure(StrEnum):
     ONE_WORKER_RECEIVE_CPU = "processor time of the machine, per message received, one worker"
     TWO_WORKERS_SEND_CPU = "processor time of the machine, per message sent, two workers"
     TWO_WORKERS_RECEIVE_CPU = "processor time of the machine, per message received, two workers"
+    ONE_WORKER_LIGHT_SEND = "send by two light clients, one worker"
+    ONE_WORKER_LIGHT_RECEIVE = "receive by two light clients, one worker"
+    TWO_WORKERS_LIGHT_SEND = "send by two light clients, two workers"
+    TWO_WORKERS_LIGHT_RECEIVE = "receive by two light clients, two workers"
+    ONE_WORKER_LIGHT_SEND_CPU = "processor time, per message sent by light clients, one worker"
+    ONE_WORKER_LIGHT_RECEIVE_CPU = (
+        "processor time, per message received by light clients, one worker"
+    )
+    TWO_WORKERS_LIGHT_SEND_CPU = "processor time, per message sent by light clients, two workers"
+    TWO_WORKERS_LIGHT_RECEIVE_CPU = (
+        "processor time, per message received by light clients, two workers"
+    )
     VAIN_ACQUIRES = "acquires in vain, three front ends on two stores"
     FRONT_ENDS_RECEIVE = "receive and settle, three front ends on two stores"
 
@@ -114,6 +126,10 @@ UNITS = {
     Figure.ONE_WORKER_RECEIVE_CPU: "µs",
     Figure.TWO_WORKERS_SEND_CPU: "µs",
     Figure.TWO_WORKERS_RECEIVE_CPU: "µs",
+    Figure.ONE_WORKER_LIGHT_SEND_CPU: "µs",
+    Figure.ONE_WORKER_LIGHT_RECEIVE_CPU: "µs",
+    Figure.TWO_WORKERS_LIGHT_SEND_CPU: "µs",
+    Figure.TWO_WORKERS_LIGHT_RECEIVE_CPU: "µs",
 }
 RATE_UNIT = "/s"
 

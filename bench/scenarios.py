@@ -55,7 +55,9 @@ class Turn:
         self.send(WARM_UP_MESSAGES)
         self.clients.drain(self.broker, self.queue)
 
-    def send(self, count: int, body_bytes: int = SMALL_BODY_BYTES) -> float:
+    def send(
+        self, count: int, body_bytes: int = SMALL_BODY_BYTES, *, program: str = "load"
+    ) -> float:
         """Messages per second of one sender."""
         return self.clients.send(
             self.broker,
@@ -63,11 +65,14 @@ class Turn:
             count,
             body_bytes=body_bytes,
             in_flight=self.size.in_flight,
+            program=program,
         )
 
-    def receive(self, count: int) -> float:
+    def receive(self, count: int, *, program: str = "load") -> float:
         """Messages per second of one receiver."""
-        return self.clients.receive(self.broker, self.queue, count, in_flight=self.size.in_flight)
+        return self.clients.receive(
+            self.broker, self.queue, count, in_flight=self.size.in_flight, program=program
+        )
 
 
 def throughput(turn: Turn, body_bytes: int) -> Iterator[Reading]:

@@ -48,6 +48,18 @@ SCALE_PROMISES: Final = (
         at_least=WORKERS_RATIO_MIN,
     ),
     Promise(
+        "send by two light clients, two workers / one",
+        "workers",
+        _over(Figure.TWO_WORKERS_LIGHT_SEND, Figure.ONE_WORKER_LIGHT_SEND, _BROKER),
+        at_least=WORKERS_RATIO_MIN,
+    ),
+    Promise(
+        "receive by two light clients, two workers / one",
+        "workers",
+        _over(Figure.TWO_WORKERS_LIGHT_RECEIVE, Figure.ONE_WORKER_LIGHT_RECEIVE, _BROKER),
+        at_least=WORKERS_RATIO_MIN,
+    ),
+    Promise(
         "acquires in vain by three front ends, %",
         "front-ends",
         lambda readings: readings.median(Figure.VAIN_ACQUIRES, _STORE, SMALL_BODY_BYTES),

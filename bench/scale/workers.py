@@ -7,21 +7,30 @@ from functools import partial
 from typing import Final
 
 from bench.features.stage import Side, Stage, in_turns
-from bench.processes import busy_seconds, with_cpu_shares
+from bench.processes import BenchmarkError, busy_seconds, with_cpu_shares
 from bench.readings import Figure, Reading
 from bench.scenarios import Turn
 from bench.subject_bendybus import KINDS, Bendybus, Entities
 
 CLIENTS: Final = 2
-# Of each number of workers: the rate of sends and what one costs, the same of receives.
+PROGRAMS: Final = ("load", "light")
+# Of each program and number of workers: the rate of sends and what one costs, the same of receives.
 FIGURES: Final = {
-    1: (
+    ("load", 1): (
         (Figure.ONE_WORKER_SEND, Figure.ONE_WORKER_SEND_CPU),
         (Figure.ONE_WORKER_RECEIVE, Figure.ONE_WORKER_RECEIVE_CPU),
     ),
-    CLIENTS: (
+    ("load", CLIENTS): (
         (Figure.TWO_WORKERS_SEND, Figure.TWO_WORKERS_SEND_CPU),
         (Figure.TWO_WORKERS_RECEIVE, Figure.TWO_WORKERS_RECEIVE_CPU),
+    ),
+    ("light", 1): (
+        (Figure.ONE_WORKER_LIGHT_SEND, Figure.ONE_WORKER_LIGHT_SEND_CPU),
+        (Figure.ONE_WORKER_LIGHT_RECEIVE, Figure.ONE_WORKER_LIGHT_RECEIVE_CPU),
+    ),
+    ("light", CLIENTS): (
+        (Figure.TWO_WORKERS_LIGHT_SEND, Figure.TWO_WORKERS_LIGHT_SEND_CPU),
+        (Figure.TWO_WORKERS_LIGHT_RECEIVE, Figure.TWO_WORKERS_LIGHT_RECEIVE_CPU),
     ),
 }
 
@@ -31,11 +40,12 @@ def workers(stage: Stage) -> Iterator[Reading]:
     with _broker(stage, 1) as one, _broker(stage, CLIENTS) as two:
         for side in (one, two):
             side.warm_up()
-        yield from in_turns(
-            stage.size.scale.repeats,
-            lambda _: _readings(one, 1),
-            lambda _: _readings(two, CLIENTS),
-        )
+        for program in PROGRAMS:
+            yield from in_turns(
+                stage.size.scale.repeats,
+                partial(_readings, one, 1, program),
+                partial(_readings, two, CLIENTS, program),
+            )
 
 
 @contextmanager
@@ -47,21 +57,25 @@ def _broker(stage: Stage, count: int) -> Iterator[Side]:
         yield Side(Turn(stage.clients, broker, stage.kind, stage.size), folder)
 
 
-def _readings(side: Side, count: int) -> Iterator[Reading]:
+def _readings(side: Side, count: int, program: str, _: int) -> Iterator[Reading]:
     # As many as a client alone sends elsewhere, some seconds' worth: rounds of a second differ by
     # more than what is to be told apart.
     to_send = side.size.messages
     # Who is done first leaves with up to as many locked as it had in flight; enough must be left.
     to_receive = to_send - max(to_send // 10, side.size.in_flight)
     calls = ((side.send, to_send), (side.receive, to_receive))
-    for (of_rate, of_cost), (call, each) in zip(FIGURES[count], calls, strict=True):
+    for (of_rate, of_cost), (call, each) in zip(FIGURES[program, count], calls, strict=True):
         before = busy_seconds()
-        rate, cpu = with_cpu_shares(side.broker.pid, partial(_at_once, partial(call, each)))
+        at_once = partial(_at_once, partial(call, each, program=program))
+        rate, cpu = with_cpu_shares(side.broker.pid, at_once)
         spent = busy_seconds() - before
         yield side.reading(of_rate, rate, cpu=cpu)
         # The machine's cores over this are the most that it can do, however well they are used.
         yield side.reading(of_cost, spent / (each * CLIENTS) * 1e6)
-    side.clients.drain(side.broker, side.queue)
+    # A client may accept some more while it ends.
+    left_max = CLIENTS * (to_send - to_receive)
+    if (left := side.clients.drain(side.broker, side.queue)) > left_max:
+        raise BenchmarkError(f"{left - left_max} messages that {program} accepted came back")
 
 
 def _at_once(call: Callable[[], float]) -> float:

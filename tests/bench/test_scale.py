@@ -45,6 +45,14 @@ def is_kept(name: str, target: str, **values: float) -> bool:
             "receive by two clients, two workers / one",
             *(BROKER, "TWO_WORKERS_RECEIVE", "ONE_WORKER_RECEIVE", 130),
         ),
+        (
+            "send by two light clients, two workers / one",
+            *(BROKER, "TWO_WORKERS_LIGHT_SEND", "ONE_WORKER_LIGHT_SEND", 130),
+        ),
+        (
+            "receive by two light clients, two workers / one",
+            *(BROKER, "TWO_WORKERS_LIGHT_RECEIVE", "ONE_WORKER_LIGHT_RECEIVE", 130),
+        ),
     ],
 )
 def test_a_rate_must_not_fall_below_its_share_of_the_other(
