@@ -27,10 +27,13 @@ def workers_of(broker: Serving) -> set[int]:
     return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
+def threads_of(pid: int) -> list[int]:
+    return [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
+
+
 def processors_of(pid: int) -> list[int]:
     """Return the processors on which any thread of a process may run."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return sorted({each for thread in threads for each in os.sched_getaffinity(int(thread.name))})
+    return sorted({each for thread in threads_of(pid) for each in os.sched_getaffinity(thread)})
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -129,6 +132,8 @@ def test_each_worker_keeps_to_a_processor_if_there_is_one_for_each(
     with serving(tmp_path, "--config", EXAMPLE, "--workers", "2") as broker:
         kept_to = {each: processors_of(each) for each in workers_of(broker)}
         assert {each for [each] in kept_to.values()} == set(usable)
+        policies = {os.sched_getscheduler(each) for pid in kept_to for each in threads_of(pid)}
+        assert policies == {os.SCHED_BATCH}, "none takes it from a client when it is woken"
         # The next to come takes the place that has become free.
         ended, *others = kept_to
         os.kill(ended, signal.SIGKILL)

@@ -2,11 +2,14 @@
 
 The threads of a worker hand the interpreter to each other all the time. On one processor that costs
 next to nothing; across two each handing over wakes the other one, and what is handed over is in the
-wrong cache (decisions/0031).
+wrong cache (decisions/0031). Nor does a worker that is woken take its processor from a client that
+runs there: more has come when it has its turn, and is done at once (decisions/0033).
 """
 
 import os
 from collections.abc import Collection
+
+from bendybus.store.sql.lane import give_way
 
 
 def processor_of(worker: int, workers: int, usable: Collection[int]) -> int | None:
@@ -27,3 +30,4 @@ def keep_to_processor(worker: int, workers: int) -> None:
     processor = processor_of(worker, workers, os.sched_getaffinity(0))
     if processor is not None:
         os.sched_setaffinity(0, {processor})
+        give_way()

@@ -225,7 +225,7 @@ class Lane(Generic[D]):
     # What follows runs in the lane's own thread.
 
     def _run(self) -> None:
-        _give_way()
+        give_way()
         while not self._is_ending:
             try:
                 first = self._waiting.get(timeout=self._patience())
@@ -466,12 +466,12 @@ def _settle_futures(outcomes: list[_Outcome]) -> None:
             future.set_result(result)
 
 
-def _give_way() -> None:
-    """Have this thread wait for a free processor when it is woken, and not take a busy one.
+def give_way() -> None:
+    """Have this thread, and those it starts, wait for a free processor when it is woken.
 
-    The loop wakes it, and has the interpreter while it does so: in its place the lane could do
-    nothing but wait for that (decisions/0032). Linux alone knows it, and not every sandbox allows
-    it.
+    A lane is woken by the loop, which has the interpreter while it does so: in its place the lane
+    could do nothing but wait for that (decisions/0032). Linux alone knows it, and not every sandbox
+    allows it.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
