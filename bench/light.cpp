@@ -109,12 +109,12 @@ struct Fields {
     for (; count > 0 && has_next(); --count) {
       uint8_t form = bits(1);
       constexpr uint8_t sizes[] = {0, 1, 2, 4, 8, 16};
-      if (form >= 0x40 && form < 0xa0) bits_passed(sizes[(form >> 4) - 4]);
-      else if (form >= 0xa0) bits_passed(bits(form & 0x10 ? 4 : 1));
+      if (form >= 0x40 && form < 0xa0) skip(sizes[(form >> 4) - 4]);
+      else if (form >= 0xa0) skip(bits(form & 0x10 ? 4 : 1));
       else fail("a field of an unknown form came");
     }
   }
-  void bits_passed(uint64_t size) {
+  void skip(uint64_t size) {
     if (uint64_t(end - at) < size) fail("a frame ends too early");
     at += size;
   }
