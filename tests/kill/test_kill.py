@@ -28,7 +28,7 @@ POLL_SECONDS: Final = 0.1
     [
         pytest.param(20, "files", marks=pytest.mark.timeout(300)),
         pytest.param(200, "files", marks=[pytest.mark.prove, pytest.mark.timeout(3000)]),
-        pytest.param(5, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
+        pytest.param(20, "databases", marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
     ],
     indirect=["stores"],
 )
