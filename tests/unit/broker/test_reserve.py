@@ -1,5 +1,6 @@
 """reserve and what goes with it: readers over all fragments, and stores that come and go."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from bendybus.broker.browse import browse
 from bendybus.broker.close_reader import close_reader
 from bendybus.broker.commit_reserved import commit_reserved
 from bendybus.broker.give_back import give_back
-from bendybus.broker.open_reader import open_reader
+from bendybus.broker.open_reader import OpenedReader, open_reader
 from bendybus.broker.readers import readers
 from bendybus.broker.reserve import ReserveWish, reserve, reserve_chosen
 from bendybus.broker.send import send
@@ -224,6 +225,78 @@ async def test_a_reader_is_taken_over_only_when_it_is_idle_or_closed(
     await close_reader(queue.main, NAME, OTHERS, clock)
     third = await open_reader(queue.main, NAME, None, clock)
     assert third.token not in (opened.token, OTHERS)
+
+
+async def test_who_is_refused_a_reader_that_is_in_use_takes_no_part_of_it(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 64)
+    await open_reader(queue.main, NAME, MINE, clock)
+    # In the fragment that decides the reader was not active for long: its store was away.
+    [away] = [each for each in broker.stores if each is queue.main.sources[0].store]
+    await away.take_offline("drill")
+    clock.advance(61)
+    wish = ReserveWish(reader=NAME, token=MINE, skips_offline=True)
+    made = await reserve(queue.main, wish, clock)
+    await away.bring_online()
+
+    with pytest.raises(ReaderInUse, match="0 seconds ago"):
+        await open_reader(queue.main, NAME, OTHERS, clock)
+
+    rest = await reserve(queue.main, ReserveWish(reader=NAME, token=MINE, after=made.end), clock)
+    assert (made.messages, rest.messages) == (32, 32)
+
+
+async def test_of_many_who_want_an_idle_reader_one_gets_all_of_it(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 64)
+    tokens = [f"token {number}" for number in range(8)]
+    answers = await asyncio.gather(
+        *(open_reader(queue.main, NAME, token, clock) for token in tokens), return_exceptions=True
+    )
+    [opened] = [answer for answer in answers if isinstance(answer, OpenedReader)]
+    assert sum(isinstance(answer, ReaderInUse) for answer in answers) == len(tokens) - 1
+    made = await reserve(queue.main, ReserveWish(reader=NAME, token=opened.token), clock)
+    assert made.messages == 64
+
+
+async def test_who_comes_back_while_the_reader_is_taken_over_takes_no_part_of_it(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 64)
+    await open_reader(queue.main, NAME, MINE, clock)
+    few = await reserve(queue.main, ReserveWish(reader=NAME, token=MINE, messages_max=8), clock)
+    clock.advance(61)
+    # The next fragment in turn is not the one that decides.
+    one_more = ReserveWish(reader=NAME, token=MINE, after=few.end, messages_max=1)
+
+    await asyncio.gather(
+        open_reader(queue.main, NAME, OTHERS, clock), reserve(queue.main, one_more, clock)
+    )
+
+    made = await reserve(queue.main, ReserveWish(reader=NAME, token=OTHERS), clock)
+    assert made.messages == 64
+    with pytest.raises(ReaderLost):
+        await reserve(queue.main, one_more, clock)
+
+
+async def test_a_reader_is_taken_over_though_the_clock_went_back(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    await send_each(queue, clock, 64)
+    await open_reader(queue.main, NAME, OTHERS, clock)
+    await close_reader(queue.main, NAME, OTHERS, clock)
+    clock.advance(-3600)
+    await open_reader(queue.main, NAME, MINE, clock)
+    made = await reserve(queue.main, ReserveWish(reader=NAME, token=MINE), clock)
+    assert made.messages == 64
+    with pytest.raises(ReaderLost):
+        await reserve(queue.main, ReserveWish(reader=NAME, token=OTHERS), clock)
 
 
 async def test_with_a_store_away_it_is_named_or_the_others_go_on(
