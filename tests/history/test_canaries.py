@@ -1,6 +1,8 @@
 """Faults planted in the broker and its store: histories that do not find them prove nothing."""
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import Final
 
 import pytest
@@ -9,9 +11,10 @@ from bendybus.broker import receive, redrive, send
 from bendybus.broker.served_queue import ServedQueue, ServedSubQueue, Source
 from bendybus.broker.waiting import Waiting
 from bendybus.model import settlement
-from bendybus.model.ids import QueueNumber
-from bendybus.model.message import Lock
+from bendybus.model.ids import FragmentIndex, QueueNumber
+from bendybus.model.message import Lock, Message
 from bendybus.model.operations import Unlock
+from bendybus.model.partitioning import places_by_fragment
 from tests.history.faults import Fault, Patch, expect_found, replace_sql
 from tests.history.test_any_history import ConventionalHistory, PartitionedHistory
 
@@ -45,8 +48,21 @@ def first_alone(sub_queue: ServedSubQueue) -> list[Source]:
 
 
 def move_keys(patch: Patch) -> None:
-    fragments = iter(range(1_000_000))
-    patch.setattr(send, "fragment_for", lambda _key, count: next(fragments) % count)
+    fragments = count()
+
+    def moved(
+        messages: Sequence[Message], fragment_count: int, *, has_duplicate_detection: bool
+    ) -> dict[FragmentIndex | None, list[int]]:
+        found = places_by_fragment(
+            messages, fragment_count, has_duplicate_detection=has_duplicate_detection
+        )
+        places: dict[FragmentIndex | None, list[int]] = {}
+        for fragment, there in found.items():
+            other = FragmentIndex(next(fragments) % fragment_count)
+            places.setdefault(None if fragment is None else other, []).extend(there)
+        return places
+
+    patch.setattr(send, "places_by_fragment", moved)
 
 
 FAULTS: Final[dict[str, Fault]] = {
