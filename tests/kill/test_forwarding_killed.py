@@ -23,6 +23,8 @@ CONFIG: Final = Path(__file__).with_name("forwarding.yaml")
 WAYS: Final = ("one", "many")
 KEYS: Final = [*map(str, range(20)), *[None] * 20]
 ENTRIES_PER_LIFE_MAX: Final = 3000
+# As many kills as were asked for, and then more until one has cut something off.
+LIVES_PER_KILL_MAX: Final = 10
 # How long nothing may arrive while something is missing: several times what a lock lasts.
 STALL_SECONDS_MAX: Final = 30
 POLL_SECONDS: Final = 0.1
