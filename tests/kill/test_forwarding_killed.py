@@ -75,7 +75,9 @@ async def test_forwarded_messages_arrive_once_and_in_order_when_the_broker_is_ki
     with broker_process(CONFIG, stores=stores) as broker:
         load = Load(book, rng)
         async with load.running(broker.amqp_port):
-            for _ in range(kills):
+            for life in range(LIVES_PER_KILL_MAX * kills):
+                if life >= kills and on_their_way:
+                    break
                 await book.kill_after(rng.randint(1, ENTRIES_PER_LIFE_MAX), broker)
                 on_their_way += await transfers_cut_off(broker)
                 await asyncio.to_thread(broker.start)
