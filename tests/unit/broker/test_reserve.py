@@ -11,7 +11,7 @@ from bendybus.broker.browse import browse
 from bendybus.broker.close_reader import close_reader
 from bendybus.broker.commit_reserved import commit_reserved
 from bendybus.broker.give_back import give_back
-from bendybus.broker.open_reader import OpenedReader, open_reader
+from bendybus.broker.open_reader import OpenedReader, open_late, open_reader
 from bendybus.broker.readers import readers
 from bendybus.broker.reserve import ReserveWish, reserve, reserve_chosen
 from bendybus.broker.send import send
@@ -26,7 +26,7 @@ from bendybus.model.errors import (
     ReaderLost,
     StoreUnavailable,
 )
-from bendybus.model.ids import FragmentIndex
+from bendybus.model.ids import FragmentIndex, Instant
 from bendybus.model.message import Message, StoredMessage
 from bendybus.testing.clock import ManualClock
 from bendybus.testing.local_broker import LocalBroker
@@ -282,6 +282,19 @@ async def test_who_comes_back_while_the_reader_is_taken_over_takes_no_part_of_it
     assert made.messages == 64
     with pytest.raises(ReaderLost):
         await reserve(queue.main, one_more, clock)
+
+
+async def test_who_opens_a_reader_that_another_takes_meanwhile_is_told_that_it_is_in_use(
+    broker: LocalBroker, clock: ManualClock
+) -> None:
+    queue = broker.queue("parts")
+    later = Instant(clock.now() + 1)
+    # The other could not reach the fragment that decides.
+    opening = open_late(queue.main.sources[8], NAME, OTHERS, later, clock)
+    refused, _ = await asyncio.gather(
+        open_reader(queue.main, NAME, MINE, clock), opening, return_exceptions=True
+    )
+    assert isinstance(refused, ReaderInUse)
 
 
 async def test_a_reader_is_taken_over_though_the_clock_went_back(
